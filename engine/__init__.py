@@ -1,0 +1,1 @@
+"""A multi-LoRA engine whose KV cache and adapter weights share one pool of pages."""

@@ -1,0 +1,1 @@
+"""Every run, kept in SQLite."""
