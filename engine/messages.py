@@ -328,4 +328,6 @@ class Snapshot(Struct, frozen=True):
     requests: tuple[RequestRow, ...] = ()
 
 
-CoreMessage: TypeAlias = StartPhase | CoreReady | CoreFailed | StepOutputs | RequestFailed | CommandResult | TelemetryDelta
+CoreMessage: TypeAlias = (
+    StartPhase | CoreReady | CoreFailed | StepOutputs | RequestFailed | CommandResult | TelemetryDelta
+)
