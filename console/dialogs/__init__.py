@@ -1,0 +1,1 @@
+"""What is pushed on top of a screen and answers one question."""

@@ -1,0 +1,1 @@
+"""The four screens behind the number keys."""
