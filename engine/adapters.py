@@ -207,5 +207,3 @@ def residency_of(adapter: Adapter | None) -> Residency:
     if adapter.pool is Place.HERE:
         return "hit"
     return "warm" if adapter.host is Place.HERE else "cold"
-
-

@@ -80,9 +80,7 @@ class EngineCore:
         self.residency = Residency(
             self.table, self.pool, self._host, sizes.adapter_limit_pages, config.eviction, executor, events
         )
-        self.scheduler = Scheduler(
-            sizes, config.starvation_ms * 1_000_000, self.kv, self.residency, self.table, events
-        )
+        self.scheduler = Scheduler(sizes, config.starvation_ms * 1_000_000, self.kv, self.residency, self.table, events)
         registry = Registry(
             self.table, self.pool, shape, config.adapter_dirs, served_name, lambda: self._commands.pages_left(), events
         )
@@ -228,15 +226,12 @@ class EngineCore:
         self._moved = []
 
     def _step_ended(self, result: StepResult) -> None:
-        assert self._in_flight is not None
         counters = self._counters
-        for part in self._in_flight.slices:
-            counters.prompt_tokens += max(0, min(len(part.token_ids), self._prompt_left(part.request_id, part.start)))
         self._in_flight = None
         counters.steps += 1
         counters.step_ms = (result.ended_ns - result.started_ns) / 1e6
-        for sequence in self.scheduler.step_ended():
-            self._aborted(sequence)
+        for aborted in self.scheduler.step_ended():
+            self._aborted(aborted)
         for request_id in result.failed:
             if (sequence := self.scheduler.find(request_id)) is not None:
                 self.scheduler.finish(sequence)
@@ -250,13 +245,11 @@ class EngineCore:
         if deltas:
             self._publish(StepOutputs(counters.steps, result.ended_ns, tuple(deltas)))
 
-    def _prompt_left(self, request_id: str, start: int) -> int:
-        sequence = self.scheduler.find(request_id)
-        return sequence.prompt_tokens - start if sequence is not None else 0
-
     def _append(self, sequence: Sequence, token_id: int, logprob: TokenLogprob | None, now_ns: int) -> TokenDelta:
         sequence.tokens.append(token_id)
-        sequence.first_token_ns = sequence.first_token_ns or now_ns
+        if not sequence.first_token_ns:
+            sequence.first_token_ns = now_ns
+            self._counters.prompt_tokens += sequence.prompt_tokens
         self._counters.generated_tokens += 1
         reason: FinishReason | None = sequence.finish_reason(token_id, self._eos)
         timing = None

@@ -33,9 +33,7 @@ class ReloadCost:
         return self.copy_ns_per_byte + (0 if adapter.host is Place.HERE else self.read_ns_per_byte)
 
 
-def victims_in_order(
-    policy: Policy, candidates: Iterable[Adapter], cost: ReloadCost, now_ns: int
-) -> list[Adapter]:
+def victims_in_order(policy: Policy, candidates: Iterable[Adapter], cost: ReloadCost, now_ns: int) -> list[Adapter]:
     """Best victim first. Adapters that requests wait for come after all others, the youngest wait first.
 
     ``cost``: expected reload time per byte freed, after GreedyDual-Size with frequency (Cherkasova, 1998): time to
@@ -50,7 +48,9 @@ def victims_in_order(
         else:
             value = cost.ns_per_byte(adapter) * adapter.recent_uses(now_ns)
         oldest = adapter.queue.smallest
-        return (0 if oldest is None else 1), -oldest if oldest is not None else value, adapter.last_used_ns, adapter.serial
+        if oldest is not None:
+            return 1, -oldest, adapter.last_used_ns, adapter.serial
+        return 0, value, adapter.last_used_ns, adapter.serial
 
     return sorted(candidates, key=key)
 

@@ -28,9 +28,7 @@ class HostTier:
         droppable = [
             other
             for other in table
-            if other.host is Place.HERE
-            and other.pool is not Place.COMING
-            and (not other.wanted or other.order > order)
+            if other.host is Place.HERE and other.pool is not Place.COMING and (not other.wanted or other.order > order)
         ]
         droppable.sort(key=lambda other: (other.wanted, other.last_used_ns, other.serial))
         victims: list[Adapter] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 class MinSet:
-    """Add, discard and ``smallest`` in O(log n) amortised: a heap whose removed members are dropped when they surface."""
+    """Add, discard and ``smallest`` in O(log n) amortised: a heap that drops removed members when they surface."""
 
     __slots__ = ("_heap", "_members")
 

@@ -58,8 +58,8 @@ class Registry:
         layout = pack(manifest, self._shape.element_bytes, self._pool.page_bytes, self._pool.unit_bytes)
         if layout.most_pages > (limit := self._limit_pages()):
             raise AdapterTooLargeError(
-                f"{folder} needs {layout.most_pages} pages of {self._pool.page_bytes >> 20} MiB, and {limit} are left to "
-                "adapters that are not pinned: unpin some, or use a larger --pool-mib or a lower --kv-floor"
+                f"{folder} needs {layout.most_pages} pages of {self._pool.page_bytes >> 20} MiB, and {limit} are left "
+                "to adapters that are not pinned: unpin some, or use a larger --pool-mib or a lower --kv-floor"
             )
         adapter = self._table.register(name, manifest, layout)
         self._events.add(
@@ -100,7 +100,9 @@ class Registry:
             raise AdapterNotFoundError("the path of the adapter's folder is missing")
         folder = Path(path).expanduser().resolve()
         if not any(folder.is_relative_to(root) for root in self._roots):
-            raise PathRefusedError(f"{folder} lies outside every adapter root: start the engine with --adapter-dir {folder.parent}")
+            raise PathRefusedError(
+                f"{folder} lies outside every adapter root: start the engine with --adapter-dir {folder.parent}"
+            )
         if not folder.is_dir():
             raise AdapterNotFoundError(f"{folder}: no such folder")
         return folder

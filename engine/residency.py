@@ -139,7 +139,11 @@ class Residency:
             return True
         pages = -(-short // self._pool.blocks_per_page)
         candidates = self._candidates(order, now_ns)
-        victims = fewest_victims(candidates, lambda serials: self._pool.room_after_evicting(serials).freed_pages >= pages)
+
+        def enough(serials: list[int]) -> bool:
+            return self._pool.room_after_evicting(serials).freed_pages >= pages
+
+        victims = fewest_victims(candidates, enough)
         if victims is None:
             return False
         for victim in victims:
@@ -254,7 +258,7 @@ class Residency:
         assert all(serial in self._pool for serial in in_pool)
         assert self._pool.adapter_pages <= self._limit_pages, "adapters took pages of the KV floor"
         for adapter in self._table:
-            assert adapter.pool is not Place.COMING or adapter.host is Place.HERE, f"{adapter.name}: copied from nothing"
+            assert adapter.pool is not Place.COMING or adapter.host is Place.HERE, f"{adapter.name}: has no image"
             assert not adapter.running or adapter.pool is Place.HERE, f"{adapter.name}: runs but is not there"
             if adapter.wanted:
                 assert adapter.serial in self._wanted, f"{adapter.name}: wanted, but nobody sees to it"

@@ -50,7 +50,7 @@ def resolve_sizes(
     block_bytes = shape.block_bytes(config.block_tokens)
     if block_bytes > page_bytes:
         raise ConfigError(
-            f"--page-mib {config.page_mib}: a page of {page_bytes} bytes can't hold one KV block of {block_bytes} bytes "
+            f"--page-mib {config.page_mib}: a page of {page_bytes} bytes can't hold a KV block of {block_bytes} bytes "
             f"({config.block_tokens} tokens x {shape.kv_bytes_per_token} bytes)"
         )
     if config.pool_mib:
