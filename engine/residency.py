@@ -5,6 +5,7 @@ Nothing here waits: ``advance`` starts what can start now, ``on_transfer`` takes
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.adapters import Adapter, AdapterTable, Place
@@ -17,6 +18,10 @@ from engine.pool import PagePool, Room
 
 # A read that no request waits for comes after all that requests wait for.
 _LAST = 1 << 62
+
+
+def _order(adapter: Adapter) -> int:
+    return adapter.order if adapter.wanted else _LAST
 
 
 @dataclass(slots=True)
@@ -86,7 +91,7 @@ class Residency:
         by smaller ones while it waits for pages."""
         self._start_reads()
         self.missing_pages = 0
-        for adapter in sorted((self._table[s] for s in self._wanted), key=lambda a: a.order if a.wanted else _LAST):
+        for adapter in self._by_order(self._wanted):
             if not adapter.wanted:
                 self.forget(adapter)
                 continue
@@ -157,19 +162,21 @@ class Residency:
 
     # --- private --------------------------------------------------------------
 
+    def _by_order(self, serials: Iterable[int]) -> list[Adapter]:
+        return sorted((self._table[serial] for serial in serials), key=_order)
+
     def _start_reads(self) -> None:
-        for serial in list(self._unread):
-            adapter = self._table[serial]
-            victims = self._host.victims_for(adapter, adapter.order if adapter.wanted else _LAST, self._table)
+        for adapter in self._by_order(self._unread):
+            victims = self._host.victims_for(adapter, _order(adapter), self._table)
             if victims is None:
                 return
             for victim in victims:
                 self.drop_image(victim)
-            del self._unread[serial]
+            del self._unread[adapter.serial]
             adapter.host = Place.COMING
             self._host.take(adapter)
             self._table.mark_dirty(adapter)
-            self._executor.begin_read(serial, adapter.manifest, adapter.layout)
+            self._executor.begin_read(adapter.serial, adapter.manifest, adapter.layout)
 
     def _start_copy(self, adapter: Adapter, now_ns: int) -> bool:
         victims = self._victims_for(adapter, now_ns)
