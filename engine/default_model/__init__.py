@@ -91,7 +91,7 @@ def _convert(data: bytes, folder: Path, progress: Callable[[int, int], None]) ->
     _write_json(folder / "generation_config.json", checkpoint.generation_config(gguf.metadata))
     _write_json(folder / "tokenizer.json", tokenizer_files.tokenizer_json(gguf.metadata))
     _write_json(folder / "tokenizer_config.json", tokenizer_files.tokenizer_config(gguf.metadata))
-    checkpoint.write_safetensors(gguf, folder / "model.safetensors", progress)
+    checkpoint.write_weights(gguf, folder / "model.safetensors", progress)
     for name in FILES:  # a rename may reach the disk before the data does
         with (folder / name).open("rb") as file:
             os.fsync(file.fileno())

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.bfloat16_file import write_bfloat16
 from engine.default_model.gguf import GgufFile
 
 _TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight"}
@@ -78,28 +76,11 @@ def hugging_face_name(name: str) -> str:
     return f"model.layers.{layer}.{_IN_LAYER[part]}.weight"
 
 
-def write_safetensors(gguf: GgufFile, path: Path, progress: Callable[[int, int], None]) -> None:
-    """All tensors as bfloat16, one at a time, so that the memory needed is the largest one's. Progress in bytes."""
+def write_weights(gguf: GgufFile, path: Path, progress: Callable[[int, int], None]) -> None:
+    """All tensors as bfloat16, in the order of their Hugging Face names. Progress in bytes."""
     names = {hugging_face_name(name): name for name in sorted(gguf.tensors, key=hugging_face_name)}
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for target, name in names.items():
-        shape = gguf.tensors[name].shape
-        begin, end = end, end + 2 * math.prod(shape)
-        header[target] = {"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]}
-    encoded = json.dumps(header, separators=(",", ":")).encode()
-    encoded += b" " * (-len(encoded) % 8)  # readers map the data and want it aligned
-    with path.open("wb") as file:
-        file.write(struct.pack("<Q", len(encoded)) + encoded)
-        for target, name in names.items():
-            file.write(to_bfloat16(_tensor(gguf, name)).tobytes())
-            progress(header[target]["data_offsets"][1], end)
-
-
-def to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """Bit patterns, rounded to nearest even. Finite values only."""
-    bits = values.view(np.uint32)
-    return ((bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)).astype("<u2")
+    shapes = {target: gguf.tensors[name].shape for target, name in names.items()}
+    write_bfloat16(path, shapes, lambda target: _tensor(gguf, names[target]), progress)
 
 
 def _tensor(gguf: GgufFile, name: str) -> NDArray[np.float32]:

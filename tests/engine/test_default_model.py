@@ -16,8 +16,9 @@ import torch
 from gguf.quants import dequantize, quantize
 
 import engine.default_model as default_model
+from engine.bfloat16_file import to_bfloat16
 from engine.default_model import DEFAULT_MODEL_NAME, ensure_default_model, fetch
-from engine.default_model.checkpoint import hugging_face_name, to_bfloat16
+from engine.default_model.checkpoint import hugging_face_name
 from engine.default_model.gguf import GgufFile
 from engine.default_model.pins import Pin
 from engine.errors import ModelFolderError
@@ -214,7 +215,7 @@ def test_a_full_disk_is_named_before_and_during(index: Path, tmp_path: Path, mon
 
     cache_dir = tmp_path / "cache"
     with monkeypatch.context() as patch:
-        patch.setattr(default_model.checkpoint, "write_safetensors", fail)
+        patch.setattr(default_model.checkpoint, "write_weights", fail)
         with pytest.raises(ModelFolderError, match="is full"):
             ensure_default_model(cache_dir, lambda *_: None)
     with monkeypatch.context() as patch:
