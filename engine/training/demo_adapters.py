@@ -118,12 +118,12 @@ def save(model: Any, out: Path) -> None:
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.bfloat16()
-    model.peft_config["default"].base_model_name_or_path = f"HuggingFaceTB/{DEFAULT_MODEL_NAME}"
     shutil.rmtree(out, ignore_errors=True)
-    model.save_pretrained(out)
+    model.save_pretrained(out, save_embedding_layers=False)
     (out / "README.md").unlink()  # PEFT's empty form of a model card
     path = out / "adapter_config.json"
     config = json.loads(path.read_text())
+    config["base_model_name_or_path"] = f"HuggingFaceTB/{DEFAULT_MODEL_NAME}"
     config["target_modules"].sort()  # a set: its order changes from run to run
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
