@@ -55,7 +55,14 @@ class Tokenizer:
         return self._template is not None
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        """``add_special_tokens``: put what the tokenizer puts around a plain text, such as a start token."""
+        """``add_special_tokens``: put what the tokenizer puts around a plain text, such as a start token.
+
+        RequestError for half a surrogate pair, which JSON can carry and no character is.
+        """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise RequestError(f"the text is not valid Unicode: {error.reason} at {error.start}") from error
         return list(self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids)
 
     def apply_chat_template(self, messages: Messages, add_generation_prompt: bool = True) -> str:

@@ -198,6 +198,11 @@ def test_messages_that_a_template_refuses_are_a_request_error(tmp_path: Path) ->
         Tokenizer(folder).apply_chat_template([{"role": "user", "content": 1}])
 
 
+def test_half_a_surrogate_pair_is_a_request_error(byte_level_folder: Path) -> None:
+    with pytest.raises(RequestError, match="not valid Unicode"):
+        Tokenizer(byte_level_folder).encode_chat([{"role": "user", "content": "a\ud800b"}])
+
+
 def test_a_template_can_not_reach_out_of_its_sandbox(tmp_path: Path) -> None:
     template = "{{ ''.__class__.__mro__[1].__subclasses__() }}"
     with pytest.raises(RequestError, match="unsafe"):
