@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,8 +36,10 @@ def make_adapters(
 
     An adapter's bytes depend on ``seed`` and its number alone, not on ``count``. Each folder appears by a rename when
     it is complete. Raises AdapterExistsError before anything is written when a name is taken, and AdapterInvalidError
-    for a rank or a target that the model can't have.
+    for a prefix that is no name and for a rank or a target that the model can't have.
     """
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", prefix):
+        raise AdapterInvalidError(f"prefix {prefix!r}: only letters, digits, '.', '_' and '-', 100 at most")
     if unknown := [module for module in targets if module not in LORA_MODULES]:
         raise AdapterInvalidError(f"no such target: {', '.join(unknown)}; targets are {', '.join(LORA_MODULES)}")
     largest = min((min(shape.module_dims(module)) for module in targets), default=0)

@@ -83,3 +83,9 @@ def test_what_the_model_can_not_have_is_refused(
     with pytest.raises(AdapterInvalidError, match=message):
         make_adapters(tmp_path / "out", TINY_SHAPE, count=1, rank=rank, targets=targets)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("prefix", ["", "../x", "a/b", "é"])
+def test_a_prefix_that_is_no_name_is_refused(tmp_path: Path, prefix: str) -> None:
+    with pytest.raises(AdapterInvalidError, match="prefix"):
+        make_adapters(tmp_path, TINY_SHAPE, count=1, rank=2, prefix=prefix)
