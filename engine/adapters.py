@@ -188,6 +188,10 @@ class AdapterTable:
         """Its row changed."""
         self._dirty.add(adapter.serial)
 
+    @property
+    def is_dirty(self) -> bool:
+        return bool(self._dirty or self._removed)
+
     def drain_dirty(self) -> tuple[list[Adapter], tuple[int, ...]]:
         """Adapters whose rows changed and serials that were removed since the last call."""
         dirty = [self._by_serial[serial] for serial in sorted(self._dirty)]

@@ -23,6 +23,7 @@ from engine.messages import (
     AbortRequest,
     AdapterCommand,
     AddRequest,
+    CommandResult,
     CoreMessage,
     CoreReady,
     EngineInfo,
@@ -86,7 +87,7 @@ class EngineCore:
         )
         self._commands = Commands(
             self.table, self.pool, self.residency, self.scheduler, registry, sizes.adapter_limit_pages, events,
-            executor.now_ns, self._publish,
+            executor.now_ns, self._answer,
         )  # fmt: skip
         self._publisher = Publisher(
             self.table, self.pool, self._host, self.residency, self.scheduler, self._counters, events,
@@ -167,6 +168,11 @@ class EngineCore:
         now_ns = self._executor.now_ns()
         delta = TokenDelta(sequence.id, (), "abort", timing=sequence.timing(now_ns))
         self._publish(StepOutputs(self._counters.steps, now_ns, (delta,)))
+
+    def _answer(self, result: CommandResult) -> None:
+        # Who asked may look at once, and must see what was done.
+        self._publisher.publish(self._executor.now_ns())
+        self._publish(result)
 
     def _fail(self, request_id: str, code: str, message: str) -> None:
         self._counters.failed += 1

@@ -230,6 +230,10 @@ class PagePool:
         largest = max(tenants, key=lambda serial: (tenants[serial], -serial))
         return PageState(page, shown, largest, 1000 * sum(tenants.values()) // self.page_bytes)
 
+    @property
+    def is_dirty(self) -> bool:
+        return bool(self._dirty)
+
     def drain_dirty(self) -> list[int]:
         """Pages that changed since the last call, ascending."""
         dirty = sorted(self._dirty)

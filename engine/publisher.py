@@ -67,21 +67,20 @@ class Publisher:
 
     def publish_if_due(self, now_ns: int) -> None:
         age = now_ns - self._sent_ns
-        if age < self._period_ns:
-            return
-        gauges = self._gauges()
+        if age >= self._period_ns and (age >= _HEARTBEAT_NS or self._changed()):
+            self.publish(now_ns)
+
+    def publish(self, now_ns: int) -> None:
         pages = tuple(self._pool.page_state(page) for page in self._pool.drain_dirty())
         changed, removed = self._table.drain_dirty()
-        if age < _HEARTBEAT_NS and gauges == self._sent and not (pages or changed or removed or len(self._events)):
-            return
         self._seq += 1
         self._sent_ns = now_ns
-        self._sent = gauges
+        self._sent = self._gauges()
         self._publish(
             TelemetryDelta(
                 seq=self._seq,
                 t_ns=now_ns,
-                gauges=gauges,
+                gauges=self._sent,
                 pages=pages,
                 adapters=tuple(
                     adapter.row(self._pool.pages_of([adapter.serial]) if adapter.serial in self._pool else 0)
@@ -92,6 +91,10 @@ class Publisher:
                 requests=self._requests(now_ns),
             )
         )
+
+    def _changed(self) -> bool:
+        dirty = self._pool.is_dirty or self._table.is_dirty or len(self._events) > 0
+        return dirty or self._gauges() != self._sent
 
     def _gauges(self) -> Gauges:
         swaps, steps = self._residency.counters, self._counters
