@@ -4,6 +4,7 @@ EngineError
   ConfigError            the engine can't start as asked (exit code 2, never restarted)
     ModelFolderError     the model folder is missing, incomplete or of an unknown architecture
     PortInUseError
+  CoreDiedError          the process that computes is gone; nothing can be answered before a restart
   RequestError           one request is refused, everything else goes on
     UnknownModelError
     PromptTooLongError
@@ -40,6 +41,11 @@ class ModelFolderError(ConfigError):
 
 class PortInUseError(ConfigError):
     code = "port_in_use"
+
+
+class CoreDiedError(EngineError):
+    code = "engine_dead"
+    status = 503
 
 
 class RequestError(EngineError):
