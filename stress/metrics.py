@@ -11,8 +11,9 @@ from msgspec import Struct
 
 Residency: TypeAlias = Literal["base", "hit", "warm", "cold", "unknown"]
 ErrorKind: TypeAlias = Literal[
-    "", "connect", "disconnected", "timeout", "http", "stream_error", "truncated", "short_output", "protocol", "cancelled"
-]
+    "", "connect", "disconnected", "timeout", "http", "stream_error", "truncated", "short_output", "protocol",
+    "cancelled",
+]  # fmt: skip
 Phase: TypeAlias = Literal["warm-up", "measured"]
 TokenSource: TypeAlias = Literal["usage", "chunks", "none"]
 Outcome: TypeAlias = Literal["finished", "interrupted", "failed"]
@@ -24,7 +25,8 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     ``ok`` means: status 200, no error event, a finish reason, the terminator, and under ignore_eos as many
     tokens as asked for. ``output_tokens`` comes from the server's usage when it sends one, else it counts
     chunks that carried text; ``token_source`` says which. ``residency`` and ``switch_ns`` are the engine's
-    word about the adapter at admission; ``unknown`` and None from an engine that does not tell.
+    word about the adapter at admission, ``queue_ns`` its time from arrival to the first step; ``unknown`` and None
+    from an engine that does not tell.
     """
 
     seq: int
@@ -45,6 +47,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     error_text: str = ""
     residency: Residency = "unknown"
     switch_ns: int | None = None
+    queue_ns: int | None = None
 
     @property
     def ttft_ns(self) -> int | None:

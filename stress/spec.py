@@ -11,7 +11,7 @@ Assignment: TypeAlias = Literal["uniform", "round_robin", "zipf"]
 WarmUp: TypeAlias = Literal["none", "base", "each_adapter"]
 
 # The article does not print its prompt whole: this one is reconstructed from what it says the tenants ask for.
-ARTICLE_PROMPT = "Draft a limitation of liability clause for a software services contract between a vendor and a customer."
+ARTICLE_PROMPT = "Draft a limitation of liability clause for a software services contract between two companies."
 
 
 class SpecError(ValueError):

@@ -40,7 +40,9 @@ def rank_interval(q: float, n: int) -> tuple[int | None, int | None]:
     """
     low: int | None = None
     below = 0.0  # P(at most k of n values lie below the quantile)
-    for k in range(n + 1):
+    # Further left than this there is no mass worth adding.
+    first = max(0, int(n * q - 10 * math.sqrt(n * q * (1 - q))) - 10)
+    for k in range(first, n + 1):
         below += _binomial(k, n, q)
         if below <= _MISS:
             low = k + 1
