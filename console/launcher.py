@@ -11,6 +11,5 @@ from engine.supervisor import EngineSupervisor
 
 
 def launch_console(config: EngineConfig, database_path: Path, state_dir: Path, options: ConsoleOptions) -> int:
-    supervisor = EngineSupervisor(config, state_dir, on_change=lambda _status: None)
-    host = f"[{config.host}]" if ":" in config.host else config.host
-    return run_console(supervisor, f"http://{host}:{config.port}", config.api_key, database_path, state_dir, options)
+    supervisor = EngineSupervisor(config, state_dir)
+    return run_console(supervisor, config.base_url, config.api_key, database_path, state_dir, options)

@@ -45,6 +45,12 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     def page_bytes(self) -> int:
         return self.page_mib * MIB
 
+    @property
+    def base_url(self) -> str:
+        """Where a client on this machine finds it."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
     def checked(self) -> EngineConfig:
         """This configuration, or ConfigError that names the field and what it may be."""
         if self.page_mib < 1 or self.page_mib & (self.page_mib - 1):
