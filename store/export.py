@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-import tempfile
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
@@ -87,25 +87,19 @@ def _json(value: Any) -> str:
 
 def _write_atomically(target: Path, write: Callable[[IO[str]], None]) -> None:
     """Beside the target, to disk, then renamed: a reader sees the old file or the new one, after a power cut too."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    name = target.parent / f".{target.name}.{secrets.token_hex(4)}"
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
             write(stream)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(name, 0o666 & ~_umask())
         os.replace(name, target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
     folder = os.open(target.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

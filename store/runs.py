@@ -51,7 +51,8 @@ def begin(db: Database, run: NewRun) -> Run:
     with transaction(db):
         cursor = db.conn.execute(
             "INSERT INTO runs (id, scenario, status, engine, model, started_wall_ns, started_mono_ns, owner_pid,"
-            " owner_started_s, plan_hash, spec_json, environment_json) VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " owner_started_s, plan_hash, spec_json, environment_json)"
+            " VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 new_id(wall_ns), run.spec.scenario, run.engine, run.model, wall_ns, time.monotonic_ns(), os.getpid(),
                 process_start_s(os.getpid()) or 0.0, plan_hash(run.spec),

@@ -21,7 +21,7 @@ from sqlite_utils import Database
 from engine.messages import EngineEvent, Gauges
 from store import runs
 from store.database import open_writer
-from store.errors import HistoryError, clear_errors
+from store.errors import HistoryError, RunNotFoundError, clear_errors
 from store.queries import Run
 from store.runs import NewRun
 from store.schema import event_row, insert_sql, request_row, sample_row
@@ -49,7 +49,7 @@ class _Call:
 
 
 class HistoryWriter:
-    """Start it, hand over rows from any thread, close it. ``on_error`` is called at most once, in the writer's thread."""
+    """Start it, hand over rows from any thread, close it. ``on_error`` is called at most once."""
 
     def __init__(self, path: Path, on_error: Callable[[HistoryError], None] = lambda _error: None) -> None:
         self._path = path
@@ -60,6 +60,7 @@ class HistoryWriter:
         self._dropped: Counter[int] = Counter()
         self._lost: Counter[int] = Counter()
         self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
+        self._closed = False
         self.error: HistoryError | None = None
 
     def start(self) -> Future[None]:
@@ -122,10 +123,11 @@ class HistoryWriter:
 
     def _call(self, work: Callable[[Database], Any]) -> Future[Any]:
         call = _Call(work)
-        if not self._thread.is_alive():
-            call.result.set_exception(self.error or HistoryError(f"history {self._path}: it is closed"))
-            return call.result
-        self._queue.put(call)
+        with self._lock:
+            if not self._closed:
+                self._queue.put(call)
+                return call.result
+        call.result.set_exception(self.error or HistoryError(f"history {self._path}: it is closed"))
         return call.result
 
     def _fail(self, error: HistoryError) -> None:
@@ -153,6 +155,8 @@ class HistoryWriter:
 
     def _refuse_calls(self, error: HistoryError) -> None:
         """Nobody may wait for an answer that will not come."""
+        with self._lock:
+            self._closed = True
         while True:
             try:
                 item = self._queue.get_nowait()
@@ -202,6 +206,10 @@ class HistoryWriter:
         try:
             with clear_errors(self._path):
                 call.result.set_result(call.work(db))
+        except RunNotFoundError as error:
+            call.result.set_exception(error)
         except HistoryError as error:
             self._fail(error)
+            call.result.set_exception(error)
+        except Exception as error:  # a bug: the caller gets it, the thread goes on
             call.result.set_exception(error)
