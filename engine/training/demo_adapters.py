@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m engine.training.demo_adapters", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(STYLES)}; all by default")
     parser.add_argument("--out", type=Path, default=demo_adapter_dir(), help="folder of adapter folders")
-    parser.add_argument("--steps", type=int, default=56, help="optimiser steps of four examples each")
+    parser.add_argument("--steps", type=int, default=68, help="optimiser steps of four examples each")
     parser.add_argument("--cache-dir", type=Path, default=platformdirs.user_cache_path("loraconsole"))
     options = parser.parse_args(arguments)
     names = options.names or list(STYLES)
