@@ -73,6 +73,8 @@ class LoadGenerator:
         self._worst_lag_ns = 0
         self._refused_in_a_row = 0
         self._reason = ""
+        self._any_ok = False
+        self._last_error = ""
         self._workers: list[asyncio.Task[None]] = []
 
     def stop(self, reason: str) -> None:
@@ -97,11 +99,11 @@ class LoadGenerator:
             probe.cancel()
         lags = sorted(self._lags_ns)
         lag_p99_ns = percentile(lags, 0.99)
-        outcome: Outcome = "interrupted" if self._reason else "finished"
+        outcome: Outcome = "interrupted" if self._reason else "finished" if self._any_ok else "failed"
         self._emit(
             Done(
                 outcome,
-                self._reason,
+                self._reason or ("" if self._any_ok else f"no request succeeded: {self._last_error}"),
                 None if lag_p99_ns is None else lag_p99_ns / 1e6,
                 lags[-1] / 1e6 if lags else None,
             )
@@ -137,6 +139,8 @@ class LoadGenerator:
 
     def _watch(self, record: RequestRecord) -> None:
         """Once nobody answers at all, thousands of further refusals would tell nothing."""
+        self._any_ok = self._any_ok or (record.ok and record.phase == "measured")
+        self._last_error = record.error_text or self._last_error
         lost = record.error_kind in ("connect", "disconnected")
         self._refused_in_a_row = self._refused_in_a_row + 1 if lost else 0
         if self._refused_in_a_row >= self._spec.workers + 3:
