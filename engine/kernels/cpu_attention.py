@@ -1,0 +1,136 @@
+"""Paged attention (Kwon et al., 2023, arXiv:2309.06180) on the CPU, straight from the pool.
+
+Decoding sequences of similar length are one batch; a prompt's chunk is computed alone. Padding of a batch is
+masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from engine.kernels.pool_view import PoolView
+
+# Sequences share a padded batch while the shortest has at least this share of the longest's blocks.
+_ALIKE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class KVSpan:
+    """Tokens ``start`` to ``start + count`` of one sequence are rows ``row`` ... of the step's batch."""
+
+    row: int
+    start: int
+    count: int
+    block_table: Sequence[int]
+
+
+@dataclass(slots=True)
+class _Group:
+    """``rows``: ``[sequences]`` of the batch for decodes, a slice of it for a chunk. ``index``: see PoolView.run_index.
+
+    ``mask``: added to the scores, ``[sequences, 1, length]`` or ``[count, length]``; None where nothing is hidden.
+    """
+
+    rows: torch.Tensor | slice
+    index: torch.Tensor
+    length: int
+    mask: torch.Tensor | None
+    decode: bool
+
+
+class AttentionPlan:
+    """Everything about one step that is the same in all layers. ``spans`` must cover the batch's rows in order."""
+
+    def __init__(self, pool: PoolView, spans: Sequence[KVSpan], dtype: torch.dtype) -> None:
+        self._pool = pool
+        self._dtype = dtype
+        positions = [torch.arange(span.start, span.start + span.count) for span in spans]
+        blocks = torch.cat(
+            [torch.tensor(span.block_table)[p // pool.block_tokens] for span, p in zip(spans, positions, strict=True)]
+        )
+        self.positions = torch.cat(positions)
+        offsets = self.positions % pool.block_tokens
+        self._write = pool.row_index(blocks, offsets).flatten()
+        # A block that starts now may hold anything; what is masked must still be a number, or 0 x NaN would show.
+        for block in blocks[offsets == 0].tolist():
+            pool.block(block).zero_()
+        self._write_step = pool.layer_step(pool.rows)
+        self._read_step = pool.layer_step(pool.runs)
+        self._groups = [self._chunk(span) for span in spans if span.count > 1]
+        self._groups += [
+            self._decodes(group) for group in _alike([s for s in spans if s.count == 1], pool.block_tokens)
+        ]
+
+    def _blocks(self, span: KVSpan) -> int:
+        return -(-(span.start + span.count) // self._pool.block_tokens)
+
+    def _chunk(self, span: KVSpan) -> _Group:
+        used = self._blocks(span)
+        end = span.start + span.count
+        length = used * self._pool.block_tokens
+        mask = torch.full((span.count, length), float("-inf"), dtype=self._dtype).triu(span.start + 1)
+        index = self._pool.run_index(torch.tensor([list(span.block_table[:used])])).flatten()
+        return _Group(slice(span.row, span.row + span.count), index, end, mask[:, :end], decode=False)
+
+    def _decodes(self, spans: list[KVSpan]) -> _Group:
+        used = max(map(self._blocks, spans))
+        tables = [[*span.block_table[: self._blocks(span)]] for span in spans]
+        # Padding repeats a block of the sequence's own: finite numbers, which the mask then hides.
+        blocks = torch.tensor([table + [table[0]] * (used - len(table)) for table in tables])
+        ends = torch.tensor([span.start + 1 for span in spans])
+        length = int(ends.max())
+        mask = None
+        if int(ends.min()) < length:
+            hidden = torch.arange(length)[None, :] >= ends[:, None]
+            mask = torch.zeros(hidden.shape, dtype=self._dtype).masked_fill_(hidden, float("-inf"))[:, None, :]
+        rows = torch.tensor([span.row for span in spans])
+        return _Group(rows, self._pool.run_index(blocks).flatten(), length, mask, decode=True)
+
+    def write(self, layer: int, kv: torch.Tensor) -> None:
+        """``kv``: ``[tokens, K heads then V heads, head_dim]`` of this step's tokens."""
+        self._pool.rows[self._write + layer * self._write_step] = kv.reshape(-1, self._pool.head_dim)
+
+    def attend(self, layer: int, q: torch.Tensor, out: torch.Tensor) -> None:
+        """``q``, ``out``: ``[tokens, heads, head_dim]``. Reads what ``write`` stored in this step too."""
+        for group in self._groups:
+            runs = self._pool.runs.index_select(0, group.index + layer * self._read_step)
+            if group.decode:
+                self._decode(group, runs, q, out)
+            else:
+                self._prefill(group, runs, q, out)
+
+    def _decode(self, group: _Group, runs: torch.Tensor, q: torch.Tensor, out: torch.Tensor) -> None:
+        pool = self._pool
+        assert isinstance(group.rows, torch.Tensor)
+        count = group.rows.numel()
+        k, v = runs.view(2, count * pool.kv_heads, -1, pool.head_dim)[:, :, : group.length]
+        mine = q.index_select(0, group.rows).view(count * pool.kv_heads, -1, pool.head_dim)
+        scores = torch.bmm(mine, k.transpose(1, 2)).mul_(pool.head_dim**-0.5)
+        if group.mask is not None:
+            scores.view(count, -1, group.length).add_(group.mask)
+        found = torch.bmm(scores.softmax(-1), v)
+        out.index_copy_(0, group.rows, found.view(count, -1, pool.head_dim))
+
+    def _prefill(self, group: _Group, runs: torch.Tensor, q: torch.Tensor, out: torch.Tensor) -> None:
+        pool = self._pool
+        k, v = runs.view(2, pool.kv_heads, -1, pool.head_dim)[:, :, : group.length]
+        mine = q[group.rows].transpose(0, 1).unsqueeze(0)
+        found = F.scaled_dot_product_attention(
+            mine, k.unsqueeze(0), v.unsqueeze(0), attn_mask=group.mask, enable_gqa=True
+        )
+        out[group.rows] = found[0].transpose(0, 1)
+
+
+def _alike(spans: list[KVSpan], block_tokens: int) -> list[list[KVSpan]]:
+    """Groups whose padded batch wastes less than half."""
+    groups: list[list[KVSpan]] = []
+    for span in sorted(spans, key=lambda span: -span.start):
+        if groups and span.start + block_tokens >= _ALIKE * groups[-1][0].start:
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+    return groups

@@ -1,0 +1,128 @@
+"""Moves adapters: disk to page images in host memory, images to the pool. One thread for each, neither waits for the
+other, and a step waits for neither."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+from engine.errors import AdapterInvalidError, EngineError
+from engine.executor import Location, TransferDone
+from engine.kernels.pool_view import PoolView
+from engine.packing import AdapterLayout
+from engine.peft import AdapterManifest, MatrixEntry
+
+_DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+
+
+class Transfers:
+    """``notify`` is called from a worker thread whenever one ended."""
+
+    def __init__(self, pool: PoolView, notify: Callable[[], None]) -> None:
+        self._pool = pool
+        self._notify = notify
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="adapter-read")
+        self._copier = ThreadPoolExecutor(1, thread_name_prefix="adapter-copy")
+        self._images: dict[int, torch.Tensor] = {}
+        self._layouts: dict[int, AdapterLayout] = {}
+        self._done: deque[TransferDone] = deque()
+        self.pending = 0
+
+    def begin_read(self, serial: int, manifest: AdapterManifest, layout: AdapterLayout) -> None:
+        self.pending += 1
+        self._layouts[serial] = layout
+        self._reader.submit(self._read, serial, manifest, layout)
+
+    def begin_copy(self, serial: int, locations: Sequence[Location]) -> None:
+        self.pending += 1
+        self._copier.submit(self._copy, serial, list(locations))
+
+    def drop(self, serial: int) -> None:
+        del self._images[serial]
+
+    def layout(self, serial: int) -> AdapterLayout:
+        return self._layouts[serial]
+
+    def collect(self) -> list[TransferDone]:
+        found = []
+        while self._done:
+            found.append(self._done.popleft())
+        self.pending -= len(found)
+        return found
+
+    def close(self) -> None:
+        for executor in (self._reader, self._copier):
+            executor.shutdown(wait=True, cancel_futures=True)
+
+    # --- in the worker threads ------------------------------------------------------
+
+    def _finish(self, done: TransferDone) -> None:
+        self._done.append(done)
+        self._notify()
+
+    def _read(self, serial: int, manifest: AdapterManifest, layout: AdapterLayout) -> None:
+        started = time.monotonic_ns()
+        try:
+            image, content_hash = _read_image(manifest, layout, self._pool.elements.dtype)
+        except EngineError as error:
+            self._finish(TransferDone("read", serial, started, time.monotonic_ns(), 0, "", error.code, str(error)))
+        except Exception as error:  # whatever it is, one adapter fails and the engine goes on
+            text = f"{manifest.weights_file}: {error}"
+            code = AdapterInvalidError.code
+            self._finish(TransferDone("read", serial, started, time.monotonic_ns(), 0, "", code, text))
+        else:
+            self._images[serial] = image
+            self._finish(TransferDone("read", serial, started, time.monotonic_ns(), image.numel(), content_hash))
+
+    def _copy(self, serial: int, locations: list[Location]) -> None:
+        started = time.monotonic_ns()
+        image, at = self._images[serial], 0
+        for location, size in zip(locations, self._layouts[serial].extent_bytes, strict=True):
+            self._pool.extent(location.page, location.offset, size).copy_(image[at : at + size])
+            at += size
+        self._finish(TransferDone("copy", serial, started, time.monotonic_ns(), at))
+
+
+def _read_image(manifest: AdapterManifest, layout: AdapterLayout, dtype: torch.dtype) -> tuple[torch.Tensor, str]:
+    """The page image, uint8 ``[image_bytes]``, and the SHA-256 of the weights file."""
+    image = torch.zeros(layout.image_bytes, dtype=torch.uint8)
+    elements = image.view(dtype)
+    starts = [sum(layout.extent_bytes[:extent]) for extent in range(len(layout.extent_bytes))]
+    entries = {(entry.layer, entry.module, entry.side): entry for entry in manifest.matrices}
+    try:
+        file = manifest.weights_file.open("rb")
+    except OSError as error:
+        raise AdapterInvalidError(f"{manifest.weights_file}: {error.strerror or error}") from error
+    with file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        content_hash = hashlib.sha256(data).hexdigest()
+        for place in layout.placements:
+            entry = entries[place.layer, place.module, place.side]
+            matrix = _matrix(data, entry, manifest)
+            if place.side == "B":
+                matrix = matrix * manifest.scales[place.layer, place.module]
+            start = (starts[place.extent] + place.offset) // dtype.itemsize
+            elements[start : start + place.rows * place.cols] = matrix.to(dtype).flatten()
+    if not torch.isfinite(elements).all():
+        raise AdapterInvalidError(f"{manifest.weights_file}: scaled weights are too large for {dtype}")
+    return image, content_hash
+
+
+def _matrix(data: mmap.mmap, entry: MatrixEntry, manifest: AdapterManifest) -> torch.Tensor:
+    """``[rows, cols]`` float32."""
+    raw = data[entry.offset : entry.offset + entry.nbytes]
+    if len(raw) != entry.nbytes:
+        raise AdapterInvalidError(f"{manifest.weights_file}: became shorter since it was registered")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the buffer is read-only, and so are we
+        matrix = torch.frombuffer(raw, dtype=_DTYPES[entry.dtype]).float().view(entry.rows, entry.cols)
+    if not torch.isfinite(matrix).all():
+        name = f"layer {entry.layer} {entry.module} lora_{entry.side}"
+        raise AdapterInvalidError(f"{manifest.weights_file}: {name} holds NaN or infinity")
+    return matrix
