@@ -141,7 +141,7 @@ class LoadGenerator:
         """Once nobody answers at all, thousands of further refusals would tell nothing."""
         self._any_ok = self._any_ok or (record.ok and record.phase == "measured")
         self._last_error = record.error_text or self._last_error
-        lost = record.error_kind in ("connect", "disconnected")
+        lost = record.error_kind in ("connect", "disconnected", "engine_dead")
         self._refused_in_a_row = self._refused_in_a_row + 1 if lost else 0
         if self._refused_in_a_row >= self._spec.workers + 3:
             self.stop(f"the engine does not answer any more: {record.error_text}")

@@ -12,7 +12,7 @@ from msgspec import Struct
 Residency: TypeAlias = Literal["base", "hit", "warm", "cold", "unknown"]
 ErrorKind: TypeAlias = Literal[
     "", "connect", "disconnected", "timeout", "http", "stream_error", "truncated", "short_output", "protocol",
-    "cancelled",
+    "engine_dead", "cancelled",
 ]  # fmt: skip
 Phase: TypeAlias = Literal["warm-up", "measured"]
 TokenSource: TypeAlias = Literal["usage", "chunks", "none"]

@@ -10,6 +10,7 @@ import aiohttp
 import httpx
 import msgspec
 
+from engine.errors import CoreDiedError
 from stress.metrics import ErrorKind, Phase, RequestRecord, Residency, TokenSource
 from stress.spec import StressSpec
 from stress.sse import OversizedEventError, SseReader
@@ -41,6 +42,7 @@ class _Usage(msgspec.Struct):
 
 class _Error(msgspec.Struct):
     message: str = ""
+    code: str | int | None = None
 
 
 class _Event(msgspec.Struct):
@@ -84,8 +86,7 @@ class _Seen:
         except msgspec.MsgspecError as error:
             raise _RequestFailedError("protocol", f"{error}: {data[:100]!r}") from error
         if event.error is not None:
-            text = event.error if isinstance(event.error, str) else event.error.message
-            raise _RequestFailedError("stream_error", text or "an error event without a message")
+            raise _answered_error("stream_error", event.error, "an error event without a message")
         for choice in event.choices:
             if choice.delta.content or choice.delta.reasoning_content:
                 self.first_token_ns = self.first_token_ns or now_ns
@@ -171,7 +172,7 @@ async def _stream(client: httpx.AsyncClient, spec: StressSpec, model: str, max_t
     async with client.stream("POST", f"{spec.base_url.rstrip('/')}/v1/chat/completions", json=body) as response:
         seen.status = response.status_code
         if response.status_code != 200:
-            raise _RequestFailedError("http", _refusal(response.status_code, await response.aread()))
+            raise _refusal(response.status_code, await response.aread())
         reader = SseReader()
         async for chunk in response.aiter_bytes():
             now_ns = time.monotonic_ns()
@@ -183,14 +184,19 @@ def _ns(value_ms: float | None) -> int | None:
     return None if value_ms is None else round(value_ms * 1e6)
 
 
-def _refusal(status: int, body: bytes) -> str:
+def _refusal(status: int, body: bytes) -> _RequestFailedError:
     try:
         error = _EVENT.decode(body).error
     except msgspec.MsgspecError:
         error = None
-    if isinstance(error, _Error):
-        error = error.message
-    return f"HTTP {status}: {error or body[:200].decode(errors='replace')}"
+    return _answered_error("http", error, f"HTTP {status}: {body[:200].decode(errors='replace')}")
+
+
+def _answered_error(kind: ErrorKind, error: _Error | str | None, otherwise: str) -> _RequestFailedError:
+    """What the server says went wrong; ``otherwise`` when it does not say."""
+    if not isinstance(error, _Error):
+        return _RequestFailedError(kind, error or otherwise)
+    return _RequestFailedError("engine_dead" if error.code == CoreDiedError.code else kind, error.message or otherwise)
 
 
 def _network_kind(error: Exception) -> ErrorKind:
