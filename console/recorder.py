@@ -72,9 +72,8 @@ async def record_stress(
         snapshot = await listener.first()
         try:
             await asyncio.wrap_future(writer.start())
-            new = NewRun(
-                spec=spec, engine=snapshot.info.engine, model=snapshot.info.model, environment=environment(snapshot, spec)
-            )
+            info = snapshot.info
+            new = NewRun(spec=spec, engine=info.engine, model=info.model, environment=environment(snapshot, spec))
             run = await asyncio.wrap_future(writer.begin_run(new))
             listener.record(writer, run.number)
             await _run(spec, writer, run.number, listener, on_progress, cancel)
