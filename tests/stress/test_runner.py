@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 import pytest_asyncio
 
@@ -129,3 +130,34 @@ async def test_command_refuses_a_bad_spec() -> None:
     _, complaint = await process.communicate(b'{"scenario": 3}\n')
     assert process.returncode == 2
     assert complaint.startswith(b"stress: ")
+
+
+_PARENT = """
+import asyncio, msgspec, sys
+from stress.metrics import Started
+from stress.runner import run_stress
+from stress.spec import StressSpec
+
+def on_message(message):
+    if isinstance(message, Started):
+        print(message.pid, flush=True)
+
+spec = msgspec.json.decode(sys.argv[1], type=StressSpec)
+asyncio.run(run_stress(spec, on_message, asyncio.Event()))
+"""
+
+
+async def test_killed_parent_leaves_no_load_generator(server: SseServer) -> None:
+    spec = msgspec.json.encode(spec_for(server.url, adapters=("stalls",))).decode()
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _PARENT, spec, stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    generator = psutil.Process(int(await parent.stdout.readline()))
+    await server.stalled.wait()
+    parent.kill()
+    await parent.wait()
+    # In a container without an init process the dead child stays as a zombie.
+    async with asyncio.timeout(5):
+        while generator.is_running() and generator.status() != psutil.STATUS_ZOMBIE:
+            await asyncio.sleep(0.02)
