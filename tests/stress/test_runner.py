@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -158,6 +159,7 @@ async def test_killed_parent_leaves_no_load_generator(server: SseServer) -> None
     parent.kill()
     await parent.wait()
     # In a container without an init process the dead child stays as a zombie.
-    async with asyncio.timeout(5):
-        while generator.is_running() and generator.status() != psutil.STATUS_ZOMBIE:
-            await asyncio.sleep(0.02)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        async with asyncio.timeout(5):
+            while generator.is_running() and generator.status() != psutil.STATUS_ZOMBIE:
+                await asyncio.sleep(0.02)
