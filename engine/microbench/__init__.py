@@ -1,0 +1,1 @@
+"""Timings of the engine alone, each a command. Never part of the tests."""
