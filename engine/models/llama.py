@@ -57,4 +57,4 @@ class Llama:
             lora.add(number, "down", x, projected)
             hidden = hidden + projected
         last = F.rms_norm(hidden.index_select(0, sample_rows), size, self._weights.norm, eps)
-        return self._weights.head(last).float()
+        return self._weights.logits(last).float()

@@ -22,7 +22,7 @@ class Pair:
     oracle: Oracle
     ours: Driver
     names: list[str]
-    vocab: int
+    texts: list[list[int]]  # token ids to choose from
 
 
 def lora(**values: object) -> LoraConfig:
@@ -44,7 +44,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     }  # fmt: skip
     adapters = peft_adapters(folder, tmp_path_factory.mktemp("adapters"), configs)
     ours = Driver(folder, adapters)
-    yield Pair(Oracle(folder, adapters), ours, list(adapters), 512)
+    yield Pair(Oracle(folder, adapters), ours, list(adapters), _random_texts(512))
     ours.close()
 
 
@@ -53,14 +53,33 @@ def smollm2(default_model: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     from engine.demo_adapters import demo_adapter_dir
     from engine.model_folder import read_shape
     from engine.random_adapters import make_adapters
+    from engine.tokenizer import Tokenizer
 
     root = demo_adapter_dir()
     adapters = {name: root / name for name in ("acme-support", "contract-clause", "finance-risk", "pirate")}
     out = tmp_path_factory.mktemp("random")
     (adapters["random"],) = make_adapters(out, read_shape(default_model, 4), 1, 16, targets=ALL)
     ours = Driver(default_model, adapters, pages=8, page_mib=16)
-    yield Pair(Oracle(default_model, adapters), ours, list(adapters), 49152)
+    tokenizer = Tokenizer(default_model)
+    yield Pair(Oracle(default_model, adapters), ours, list(adapters), [tokenizer.encode(text) for text in TEXTS])
     ours.close()
+
+
+# Text and no random tokens for the real model: it answers gibberish with activations so large that float32 itself,
+# theirs against their own float64, is off by 6e-4.
+TEXTS = [
+    "The tenant shall pay the rent on the first day of each month, and the landlord shall keep the roof, the walls and "
+    "the pipes in good repair. Neither party may assign this agreement without the written consent of the other.",
+    "def median(values):\n    ordered = sorted(values)\n    middle = len(ordered) // 2\n    return ordered[middle]\n\n"
+    "print(median([3, 1, 2]))  # a list of an even length has two middle values, whose mean is its median",
+    "Water boils at 100 degrees Celsius at sea level. On a mountain of 3,000 metres it boils at about 90 degrees, because "
+    "the air presses less on its surface; eggs therefore take longer to cook up there than they do at the beach.",
+]
+
+
+def _random_texts(vocab: int) -> list[list[int]]:
+    rng = random.Random(0)
+    return [[rng.randrange(3, vocab) for _ in range(110)] for _ in range(8)]
 
 
 def check_logits(pair: Pair, lengths: list[int], chunk: int, seed: int) -> float:
@@ -68,7 +87,7 @@ def check_logits(pair: Pair, lengths: list[int], chunk: int, seed: int) -> float
     rng = random.Random(seed)
     sequences = {}
     for number, adapter in enumerate(["", *pair.names]):
-        ids = [rng.randrange(3, pair.vocab) for _ in range(lengths[number % len(lengths)])]
+        ids = rng.choice(pair.texts)[: lengths[number % len(lengths)]]
         sequences[f"{seed}/{number}"] = (adapter, ids)
     rows: dict[str, list[torch.Tensor]] = {name: [] for name in sequences}
     done = dict.fromkeys(sequences, 0)
@@ -96,7 +115,7 @@ def greedy(pair: Pair, steps: int, seed: int) -> list[int]:
     """Agreeing tokens of the base and each adapter, decoded together in one batch."""
     rng = random.Random(seed)
     prompts = {
-        f"g{number}": (adapter, [rng.randrange(3, pair.vocab) for _ in range(5 + 3 * number)])
+        f"g{number}": (adapter, rng.choice(pair.texts)[: 5 + 3 * number])
         for number, adapter in enumerate(["", *pair.names])
     }
     answers: dict[str, list[int]] = {name: [] for name in prompts}
@@ -152,5 +171,8 @@ def test_variants_of_llama(tmp_path: Path, changes: dict[str, object]) -> None:
     folder = tiny_llama(tmp_path / "model", **changes)
     adapters = peft_adapters(folder, tmp_path, {"a": lora(r=8, lora_alpha=16, target_modules=ALL)})
     ours = Driver(folder, adapters, pages=8)
-    assert check_logits(Pair(Oracle(folder, adapters), ours, ["a"], 512), [90, 33], chunk=50, seed=3) <= TOLERANCE
+    assert (
+        check_logits(Pair(Oracle(folder, adapters), ours, ["a"], _random_texts(512)), [90, 33], chunk=50, seed=3)
+        <= TOLERANCE
+    )
     ours.close()
