@@ -9,8 +9,8 @@ import torch
 from engine.executor import SampledToken, SequenceSlice
 from engine.messages import SamplingParams, TokenLogprob
 
-# The nucleus is looked for among this many best tokens first; sorting a whole vocabulary is slow.
-_FIRST_LOOK = 256
+# The nucleus is looked for among this many best tokens first, then among more; sorting a whole vocabulary is slow.
+_LOOKS = (256, 4096)
 
 
 class Sampler:
@@ -24,7 +24,7 @@ class Sampler:
         """``logits``: ``[rows, vocab]`` float32, a row for each of ``slices``. Returns tokens, and the ids of requests
         whose logits are not finite numbers."""
         best = logits.max(dim=-1)
-        finite = torch.isfinite(best.values) & torch.isfinite(logits.min(dim=-1).values)
+        finite = torch.isfinite(best.values) & torch.isfinite(logits.sum(dim=-1))
         greedy, fine = best.indices.tolist(), finite.tolist()
         tokens, failed = [], []
         for row, part in enumerate(slices):
@@ -53,25 +53,25 @@ class Sampler:
 
 def _candidates(logits: torch.Tensor, sampling: SamplingParams) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Unnormalised probabilities in float64 and their token ids; ids None means all, in order."""
-    scaled = logits.double() / sampling.temperature
-    probabilities = torch.softmax(scaled, -1)
-    if sampling.top_p >= 1 and not 0 < sampling.top_k < len(logits):
+    # The best logit becomes 0, so that no temperature, however small, makes it infinite.
+    probabilities = torch.softmax((logits - logits.max()).double() / sampling.temperature, -1)
+    total = 1.0
+    if 0 < sampling.top_k < len(logits):
+        values, ids = probabilities.topk(sampling.top_k)
+        if sampling.top_p >= 1:
+            return values, ids
+        total = float(values.sum())
+    elif sampling.top_p >= 1:
         return probabilities, None
-    most = sampling.top_k if 0 < sampling.top_k < len(logits) else len(logits)
-    look = min(most, _FIRST_LOOK)
-    values, ids = probabilities.topk(look)
-    if sampling.top_p < 1:
-        # Of what top-k left: the smallest set whose probability reaches top_p (Holtzman et al., 2019).
-        total = float(values.sum()) if look == most else 1.0
-        if look < most and float(values.sum()) < sampling.top_p:
-            values, ids = probabilities.topk(most)
-            total = float(values.sum())
-        before = values.cumsum(0) - values
-        keep = before < sampling.top_p * total
-        values, ids = values[keep], ids[keep]
-    elif look < most:
-        values, ids = probabilities.topk(most)
-    return values, ids
+    else:
+        for look in (*(look for look in _LOOKS if look < len(logits)), len(logits)):
+            values, ids = probabilities.topk(look)
+            if float(values.sum()) >= sampling.top_p:
+                break
+    # Of what top-k left: the smallest set whose probability reaches top_p (Holtzman et al., 2019).
+    keep = values.cumsum(0) - values < sampling.top_p * total
+    keep[0] = True
+    return values[keep], ids[keep]
 
 
 def _logprob(logits: torch.Tensor, token: int, count: int) -> TokenLogprob:

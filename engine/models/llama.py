@@ -47,7 +47,7 @@ class Llama:
             x = attended.view(tokens, heads * dim)
             projected = layer.o(x)
             lora.add(number, "o", x, projected)
-            hidden = hidden + projected
+            hidden = projected.add_(hidden)
             x = F.rms_norm(hidden, size, layer.post_norm, eps)
             both = layer.gate_up(x)
             lora.add(number, "gate_up", x, both)
@@ -55,6 +55,7 @@ class Llama:
             x = F.silu(gate).mul_(up)
             projected = layer.down(x)
             lora.add(number, "down", x, projected)
-            hidden = hidden + projected
+            hidden = projected.add_(hidden)
         last = F.rms_norm(hidden.index_select(0, sample_rows), size, self._weights.norm, eps)
         return self._weights.logits(last).float()
+
