@@ -89,7 +89,7 @@ class TorchExecutor:
         self._pool = PoolView(data, page_bytes, block_tokens, self.shape, self._dtype)
         positions = min(self.shape.max_positions, num_pages * self._pool.blocks_per_page * block_tokens)
         self._model = Llama(self._model_config, self._weights, self._pool, positions)
-        self._transfers = Transfers(self._pool, self._notify)
+        self._transfers = Transfers(self._pool, self.shape, self._notify)
 
     def now_ns(self) -> int:
         return time.monotonic_ns()

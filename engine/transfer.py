@@ -4,9 +4,7 @@ other, and a step waits for neither."""
 from __future__ import annotations
 
 import hashlib
-import mmap
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +15,8 @@ from engine.errors import AdapterInvalidError, EngineError
 from engine.executor import Location, TransferDone
 from engine.kernels.pool_view import PoolView
 from engine.packing import AdapterLayout
-from engine.peft import AdapterManifest, MatrixEntry
+from engine.peft import AdapterManifest, MatrixEntry, read_manifest
+from engine.shape import ModelShape
 
 _DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 
@@ -25,8 +24,9 @@ _DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 class Transfers:
     """``notify`` is called from a worker thread whenever one ended."""
 
-    def __init__(self, pool: PoolView, notify: Callable[[], None]) -> None:
+    def __init__(self, pool: PoolView, shape: ModelShape, notify: Callable[[], None]) -> None:
         self._pool = pool
+        self._shape = shape
         self._notify = notify
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="adapter-read")
         self._copier = ThreadPoolExecutor(1, thread_name_prefix="adapter-copy")
@@ -70,7 +70,7 @@ class Transfers:
     def _read(self, serial: int, manifest: AdapterManifest, layout: AdapterLayout) -> None:
         started = time.monotonic_ns()
         try:
-            image, content_hash = _read_image(manifest, layout, self._pool.elements.dtype)
+            image, content_hash = read_image(manifest, layout, self._shape, self._pool.elements.dtype)
         except EngineError as error:
             self._finish(TransferDone("read", serial, started, time.monotonic_ns(), 0, "", error.code, str(error)))
         except Exception as error:  # whatever it is, one adapter fails and the engine goes on
@@ -90,38 +90,43 @@ class Transfers:
         self._finish(TransferDone("copy", serial, started, time.monotonic_ns(), at))
 
 
-def _read_image(manifest: AdapterManifest, layout: AdapterLayout, dtype: torch.dtype) -> tuple[torch.Tensor, str]:
-    """The page image, uint8 ``[image_bytes]``, and the SHA-256 of the weights file."""
+def read_image(
+    manifest: AdapterManifest, layout: AdapterLayout, shape: ModelShape, dtype: torch.dtype
+) -> tuple[torch.Tensor, str]:
+    """The page image, uint8 ``[image_bytes]``, and the SHA-256 of the weights file.
+
+    Raises AdapterInvalidError when the file is not what ``manifest`` says (any more) or holds NaN or infinity.
+    """
+    # Not a memory map: a file that shrinks under a map ends the process with SIGBUS.
+    try:
+        data = bytearray(manifest.weights_file.read_bytes())
+    except OSError as error:
+        raise AdapterInvalidError(f"{manifest.weights_file}: {error.strerror or error}") from error
+    # Offsets and scales were read when the adapter was registered, perhaps hours ago.
+    if read_manifest(manifest.folder, shape) != manifest:
+        raise AdapterInvalidError(f"{manifest.folder}: changed since it was registered; unload it and add it again")
     image = torch.zeros(layout.image_bytes, dtype=torch.uint8)
     elements = image.view(dtype)
     starts = [sum(layout.extent_bytes[:extent]) for extent in range(len(layout.extent_bytes))]
     entries = {(entry.layer, entry.module, entry.side): entry for entry in manifest.matrices}
-    try:
-        file = manifest.weights_file.open("rb")
-    except OSError as error:
-        raise AdapterInvalidError(f"{manifest.weights_file}: {error.strerror or error}") from error
-    with file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        content_hash = hashlib.sha256(data).hexdigest()
-        for place in layout.placements:
-            entry = entries[place.layer, place.module, place.side]
-            matrix = _matrix(data, entry, manifest)
-            if place.side == "B":
-                matrix = matrix * manifest.scales[place.layer, place.module]
-            start = (starts[place.extent] + place.offset) // dtype.itemsize
-            elements[start : start + place.rows * place.cols] = matrix.to(dtype).flatten()
+    for place in layout.placements:
+        matrix = _matrix(data, entries[place.layer, place.module, place.side], manifest)
+        if place.side == "B":
+            matrix = matrix * manifest.scales[place.layer, place.module]
+        start = (starts[place.extent] + place.offset) // dtype.itemsize
+        elements[start : start + place.rows * place.cols] = matrix.to(dtype).flatten()
     if not torch.isfinite(elements).all():
         raise AdapterInvalidError(f"{manifest.weights_file}: scaled weights are too large for {dtype}")
-    return image, content_hash
+    return image, hashlib.sha256(data).hexdigest()
 
 
-def _matrix(data: mmap.mmap, entry: MatrixEntry, manifest: AdapterManifest) -> torch.Tensor:
+def _matrix(data: bytearray, entry: MatrixEntry, manifest: AdapterManifest) -> torch.Tensor:
     """``[rows, cols]`` float32."""
-    raw = data[entry.offset : entry.offset + entry.nbytes]
-    if len(raw) != entry.nbytes:
-        raise AdapterInvalidError(f"{manifest.weights_file}: became shorter since it was registered")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the buffer is read-only, and so are we
-        matrix = torch.frombuffer(raw, dtype=_DTYPES[entry.dtype]).float().view(entry.rows, entry.cols)
+    if entry.offset + entry.nbytes > len(data):
+        raise AdapterInvalidError(f"{manifest.weights_file}: became shorter while it was read")
+    raw = torch.frombuffer(data, dtype=torch.uint8, count=entry.nbytes, offset=entry.offset)
+    # A copy: where the header ends, and so whether a matrix is aligned, is the file's choice.
+    matrix = raw.clone().view(_DTYPES[entry.dtype]).float().view(entry.rows, entry.cols)
     if not torch.isfinite(matrix).all():
         name = f"layer {entry.layer} {entry.module} lora_{entry.side}"
         raise AdapterInvalidError(f"{manifest.weights_file}: {name} holds NaN or infinity")
