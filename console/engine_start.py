@@ -27,8 +27,13 @@ def engine_config(
         made = paths.adapters_dir(folder.name)
         if demo_adapters and made.is_dir():
             roots.append(str(made))
-    values = {"engine": engine, "model": str(folder or ""), "adapter_dirs": tuple(roots), "api_key": api_key()}
-    return EngineConfig(**values, **rest).checked()
+    values: dict[str, Any] = {
+        "engine": engine,
+        "model": str(folder or ""),
+        "adapter_dirs": tuple(roots),
+        "api_key": api_key(),
+    }
+    return EngineConfig(**values | rest).checked()
 
 
 def default_model() -> Path:

@@ -77,10 +77,22 @@ def _screen_title(screen: Screen[object]) -> str:
 
 
 LEGEND: tuple[tuple[Part, ...], ...] = (
-    (("k", "bold $kv"), (" KV cache   ", "$foreground"), ("a-z", "bold $hue-0"), (" an adapter, evictable   ", "$foreground"),
-     ("A-Z", "bold $hue-0"), (" pinned", "$foreground")),
-    ((">", "bold $copying"), (" being copied in   ", "$foreground"), (".", "$dim"), (" free   ", "$foreground"),
-     ("#", "$reserved"), (" reserved", "$foreground")),
+    (
+        ("k", "bold $kv"),
+        (" KV cache   ", "$foreground"),
+        ("a-z", "bold $hue-0"),
+        (" an adapter, evictable   ", "$foreground"),
+        ("A-Z", "bold $hue-0"),
+        (" pinned", "$foreground"),
+    ),
+    (
+        (">", "bold $copying"),
+        (" being copied in   ", "$foreground"),
+        (".", "$dim"),
+        (" free   ", "$foreground"),
+        ("#", "$reserved"),
+        (" reserved", "$foreground"),
+    ),
     (("The darker a page, the emptier. NO_COLOR and --ascii show letters instead of colours.", "$dim"),),
 )
 
@@ -89,7 +101,9 @@ def help_rows(sections: Sequence[HelpSection], key_width: int = 16) -> list[list
     rows: list[list[Part]] = []
     for section in sections:
         rows.append([(section.title, "bold $primary")])
-        rows += [[(f"  {line.keys:<{key_width}} ", "bold $accent"), (line.words, "$foreground")] for line in section.lines]
+        rows += [
+            [(f"  {line.keys:<{key_width}} ", "bold $accent"), (line.words, "$foreground")] for line in section.lines
+        ]
         rows.append([])
     rows.append([("Legend of the page map", "bold $primary")])
     rows += [[("  ", "$foreground"), *parts] for parts in LEGEND]

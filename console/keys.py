@@ -17,7 +17,12 @@ EVERYWHERE: list[BindingType] = [
     Binding("3", "go('history')", "History", id="go.history", tooltip="Runs on record", group=_SCREENS),
     Binding("4", "go('engine')", "Engine", id="go.engine", tooltip="Start phases, settings, log", group=_SCREENS),
     Binding(
-        "question_mark", "help", "Help", id="help", tooltip="All keys of this screen, focused panel first", key_display="?"
+        "question_mark",
+        "help",
+        "Help",
+        id="help",
+        tooltip="All keys of this screen, focused panel first",
+        key_display="?",
     ),
     _hidden("f1", "help", "Help", "help.f1", "All keys of this screen, focused panel first"),
     _hidden("colon", "command_palette", "Palette", "palette.colon", "Every command by name"),
@@ -43,7 +48,9 @@ ADAPTERS: list[BindingType] = [
 
 STRESS: list[BindingType] = [
     Binding("enter", "run", "Run", id="stress.run", tooltip="Run the selected preset"),
-    Binding("x", "stop_run", "Stop the run", id="stress.stop", tooltip="Stop; what was measured is kept, marked partial"),
+    Binding(
+        "x", "stop_run", "Stop the run", id="stress.stop", tooltip="Stop; what was measured is kept, marked partial"
+    ),
     Binding("o", "open_run", "Open its run", id="stress.open", tooltip="Show the last run in the history"),
 ]
 

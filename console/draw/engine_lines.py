@@ -26,7 +26,9 @@ _PHASE_WORDS: dict[PhaseName, str] = {
 _NAME_WIDTH = 20
 
 
-def state_rows(state: ConsoleState, status: EngineStatus, supervised: SupervisorStatus | None, url: str) -> list[list[Part]]:
+def state_rows(
+    state: ConsoleState, status: EngineStatus, supervised: SupervisorStatus | None, url: str
+) -> list[list[Part]]:
     pid = DASH if supervised is None or supervised.pid is None else str(supervised.pid)
     rows = [
         [(f"{status.lamp} {status.word}", f"bold {status.tone}"), (f"  {status.detail}", status.tone)],
@@ -54,7 +56,8 @@ def phase_rows(phase: StartPhase | None, is_ready: bool, width: int, ascii_only:
         elif index > reached or phase is None:
             rows.append([(f"{open_mark} ", "$dim"), (words, "$dim")])
         else:
-            rows.append([(f"{now_mark} ", "bold $warning"), (words, "bold $foreground"), *_under_way(phase, width, ascii_only)])
+            mark: list[Part] = [(f"{now_mark} ", "bold $warning"), (words, "bold $foreground")]
+            rows.append(mark + _under_way(phase, width, ascii_only))
     return rows
 
 
@@ -70,12 +73,13 @@ def setting_rows(info: EngineInfo | None, width: int) -> list[list[Part]]:
     if info is None:
         return [[("not known until the engine is ready", "$dim")]]
     pool_bytes = info.num_pages * info.page_bytes
+    threads = f"  {info.threads} {'thread' if info.threads == 1 else 'threads'}" if info.device == "cpu" else ""
     facts = [
         ("engine", f"{info.engine} {info.version}"),
         ("model", info.model),
         ("model folder", info.model_path or DASH),
         ("architecture", f"{info.architecture}, {info.dtype}, weights {size(info.weights_bytes)}"),
-        ("device", f"{info.device}  {info.device_name}" + (f"  {info.threads} threads" if info.device == "cpu" else "")),
+        ("device", f"{info.device}  {info.device_name}{threads}"),
         ("way into the pool", info.link),
         (pool_words(info), f"{size(pool_bytes)} = {count(info.num_pages)} pages of {size(info.page_bytes)}"),
         ("KV block", f"{info.block_tokens} tokens, {size(info.block_bytes)}"),

@@ -40,8 +40,10 @@ class PageGrid:
     def text_rows_of(self, page: int) -> range:
         """The text rows on which ``page`` shows."""
         row = page // self.pages_per_tile // self.columns
-        return range(row // 2, row // 2 + 1) if self.halves else range(
-            row * self.tile_height, (row + 1) * self.tile_height
+        return (
+            range(row // 2, row // 2 + 1)
+            if self.halves
+            else range(row * self.tile_height, (row + 1) * self.tile_height)
         )
 
     def tile_at(self, x: int, y: int, lower: bool = False) -> int:

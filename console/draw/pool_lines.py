@@ -73,7 +73,8 @@ def pool_rows(state: ConsoleState, width: int, ascii_only: bool = False) -> list
     for letter, name, pages, style in held:
         share = percent(pages / info.num_pages) if info.num_pages else DASH
         amount = f"{count(pages):>7} {size(pages * info.page_bytes):>10} {share:>6}"
-        rows.append([(f"{letter} ", f"bold {style}"), (f"{name:<{max(width - 27, 8)}}", "$foreground"), (amount, style)])
+        padded = f"{name:<{max(width - 27, 8)}}"
+        rows.append([(f"{letter} ", f"bold {style}"), (padded, "$foreground"), (amount, style)])
     rows += [
         [],
         _pair(("partly filled KV pages", count(gauges.partial_kv_pages)), width),

@@ -107,7 +107,9 @@ class AdapterTable(ScrollView, can_focus=True):
         return self._line(self._rows[index], columns, width, index == self._cursor)
 
     def _heading(self, columns: list[tuple[TableColumn, int]], width: int) -> Strip:
-        text = " " * CHIP_WIDTH + "".join(_aligned(column.heading, w, column.right) + " " * GAP for column, w in columns)
+        text = " " * CHIP_WIDTH + "".join(
+            _aligned(column.heading, w, column.right) + " " * GAP for column, w in columns
+        )
         return Strip([Segment(text, self._tone("heading"))]).adjust_cell_length(width, self.rich_style)
 
     def _line(self, row: AdapterRow, columns: list[tuple[TableColumn, int]], width: int, is_cursor: bool) -> Strip:
@@ -115,7 +117,11 @@ class AdapterTable(ScrollView, can_focus=True):
         letter = letter_of(row.serial, row.pinned) if row.pages or row.tier == "hbm" else "-"
         chip = hue + Style(reverse=not self._ascii, bold=row.pinned) if letter != "-" else self._tone("quiet")
         pointer = (">" if self._ascii else "▌") if is_cursor and self.has_focus else " "
-        segments = [Segment(pointer, self._tone("busy")), Segment(f"{letter}", chip), Segment("  ", self._tone("plain"))]
+        segments = [
+            Segment(pointer, self._tone("busy")),
+            Segment(f"{letter}", chip),
+            Segment("  ", self._tone("plain")),
+        ]
         for column, cell_width in columns:
             text = column.text(row, self._context)
             shown = _aligned(clip(text, cell_width), cell_width, column.right)

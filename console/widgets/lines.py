@@ -10,6 +10,7 @@ from textual.widget import Widget
 
 from console.draw.parts import Row, text_of
 
+
 def strip_of(widget: Widget, row: Row, width: int) -> Strip:
     """``row`` cut or filled to ``width``, on the widget's own background."""
     parse = widget.app.stylesheet.parse_style

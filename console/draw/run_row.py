@@ -1,0 +1,27 @@
+"""A run as a row of a table: of ``runs list`` and of the history screen."""
+
+from __future__ import annotations
+
+import time
+
+from console.format import DASH, clip, count, milliseconds, stopwatch
+from store.queries import Run
+
+RUN_COLUMNS = ("run", "started", "scenario", "model", "requests", "time", "tok/s", "TTFT p95", "result")
+
+
+def run_cells(run: Run) -> tuple[str, ...]:
+    started = time.strftime("%m-%d %H:%M:%S", time.localtime(run.started_wall_ns / 1e9))
+    head = (str(run.number), started, run.scenario, clip(run.model, 24))
+    summary = run.summary
+    if summary is None:
+        return (*head, DASH, DASH, DASH, DASH, run.status)
+    result = f"{summary.failed} failed" if summary.failed and run.status == "finished" else run.status
+    return (
+        *head,
+        f"{count(summary.ok)}/{count(summary.offered)}",
+        stopwatch(summary.duration_ns / 1e9),
+        f"{summary.output_tokens_per_s:.1f}",
+        milliseconds(summary.ttft.value_ms(0.95)),
+        f"{result}, partial" if run.partial else result,
+    )
