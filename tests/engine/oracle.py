@@ -75,8 +75,10 @@ class Oracle:
 class Driver:
     """Our executor with block tables by hand. ``step`` computes slices of named sequences and returns all logits."""
 
-    def __init__(self, model_folder: Path, adapters: dict[str, Path], pages: int = 24, page_mib: int = 1) -> None:
-        config = EngineConfig(model=str(model_folder), page_mib=page_mib, threads=1)
+    def __init__(
+        self, model_folder: Path, adapters: dict[str, Path], pages: int = 24, page_mib: int = 1, **config_values: Any
+    ) -> None:
+        config = EngineConfig(model=str(model_folder), page_mib=page_mib, threads=1, **config_values)
         self.executor = TorchExecutor(config)
         shape = self.executor.shape
         self.executor.open(pages, config.page_bytes, config.block_tokens, lambda _phase: None)
