@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,13 +25,16 @@ from console.keys import EVERYWHERE
 from console.options import FRAME_RATES, ConsoleOptions, default_frame_rate
 from console.screens.base import TALL_ROWS, ConsoleScreen
 from console.screens.engine import EngineScreen
+from console.screens.history import HistoryScreen
 from console.screens.overview import OverviewScreen
+from console.screens.stress import StressScreen
 from console.session import Session
 from console.theme import LORACONSOLE, page_colours
 from engine.client import EngineClient
 from engine.supervisor import EngineSupervisor, SupervisorState
 
 _WATCH_S = 0.25
+_STRESS_END_S = 8.0
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -40,8 +44,8 @@ class LoraConsole(App[None]):
     TITLE = "loraconsole"
     CSS_PATH = "console.tcss"
     BINDINGS: ClassVar[list[BindingType]] = EVERYWHERE
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+    VERTICAL_BREAKPOINTS = [
         (0, "-short"),
         (TALL_ROWS, "-tall"),
         (50, "-large"),
@@ -56,6 +60,8 @@ class LoraConsole(App[None]):
         self._seen_state: SupervisorState | None = None
         self.register_theme(LORACONSOLE)
         self.add_mode("overview", lambda: self._framed(OverviewScreen(session)))
+        self.add_mode("stress", lambda: self._framed(StressScreen(session)))
+        self.add_mode("history", lambda: self._framed(HistoryScreen(session)))
         self.add_mode("engine", lambda: self._framed(EngineScreen(session)))
         self.set_class(session.options.ascii, "-ascii")
 
@@ -65,12 +71,17 @@ class LoraConsole(App[None]):
     def on_mount(self) -> None:
         self.theme = self.session.options.theme
         self.switch_mode("overview")
+        if self.session.supervisor is not None:
+            self.run_worker(start_engine(self, self.session), group="engine")
         self.run_worker(feed(self.session.client, self.session.state), group="feed")
         self.set_interval(_WATCH_S, self._watch_supervisor)
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             # Textual has no handler of its own: without one the engine would be orphaned and the terminal left raw.
-            loop.add_signal_handler(number, lambda n=number: self.exit(return_code=128 + n))
+            loop.add_signal_handler(number, self._leave_by_signal, number)
+
+    def _leave_by_signal(self, number: int) -> None:
+        self.exit(return_code=128 + number)
 
     def on_unmount(self) -> None:
         loop = asyncio.get_running_loop()
@@ -117,11 +128,11 @@ class LoraConsole(App[None]):
 
     @work(group="engine", exclusive=True)
     async def action_stop_engine(self) -> None:
-        await stop_engine(self, self.session, stress_runs=False)
+        await stop_engine(self, self.session, self.session.stress.running)
 
     @work(group="engine", exclusive=True)
     async def action_restart_engine(self) -> None:
-        await restart_engine(self, self.session, stress_runs=False)
+        await restart_engine(self, self.session, self.session.stress.running)
 
     @work(group="quit", exclusive=True)
     async def action_request_quit(self) -> None:
@@ -130,10 +141,14 @@ class LoraConsole(App[None]):
         facts = []
         if ours and session.supervised is not None:
             facts.append(f"The engine runs (pid {session.supervised.pid}).")
+        if session.stress.running:
+            facts.append("A stress test runs; it would end as interrupted, with what it measured.")
         if not facts:
             self.exit()
             return
         answer = await self.push_screen_wait(QuitDialog(facts, can_detach=ours))
+        if answer:
+            await self._end_stress()
         if answer == "stop":
             if ours:
                 await stop_now(self, session)
@@ -142,6 +157,14 @@ class LoraConsole(App[None]):
             await session.supervisor.detach()
             self.farewell = f"The engine goes on. Attach again: loraconsole attach {session.client.base_url}"
             self.exit()
+
+    async def _end_stress(self) -> None:
+        """What it measured is in the file before anybody leaves."""
+        self.session.stress.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STRESS_END_S):
+                while self.session.stress.running:
+                    await asyncio.sleep(0.05)
 
     def _watch_supervisor(self) -> None:
         status = self.session.supervised
@@ -193,7 +216,7 @@ async def _run(
     options: ConsoleOptions,
 ) -> int:
     client = EngineClient(base_url, api_key)
-    app = LoraConsole(Session(client, supervisor, database_path, state_dir, options))
+    app = LoraConsole(Session(client, supervisor, database_path, state_dir, options, api_key=api_key))
     try:
         await app.run_async()
     finally:

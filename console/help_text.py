@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from textual.app import App
 from textual.binding import Binding
@@ -28,7 +29,7 @@ class HelpSection:
     lines: tuple[HelpLine, ...]
 
 
-def help_sections(app: App[object], screen: Screen[object]) -> list[HelpSection]:
+def help_sections(app: App[Any], screen: Screen[Any]) -> list[HelpSection]:
     """The focused panel first, then the screen, the other panels, and what works everywhere."""
     focused = screen.focused
     panels = [widget for widget in screen.query("*") if isinstance(widget, Widget) and widget.can_focus]
@@ -56,7 +57,7 @@ def own_bindings(kind: type) -> list[Binding]:
     return list(found.values())
 
 
-def _lines(app: App[object], bindings: Iterable[Binding]) -> tuple[HelpLine, ...]:
+def _lines(app: App[Any], bindings: Iterable[Binding]) -> tuple[HelpLine, ...]:
     keys: dict[str, list[str]] = {}
     words: dict[str, str] = {}
     for binding in bindings:
@@ -72,7 +73,7 @@ def _panel_title(widget: Widget) -> str:
     )
 
 
-def _screen_title(screen: Screen[object]) -> str:
+def _screen_title(screen: Screen[Any]) -> str:
     return f"{getattr(screen, 'WORD', '') or type(screen).__name__} screen"
 
 

@@ -51,11 +51,13 @@ STRESS: list[BindingType] = [
     Binding(
         "x", "stop_run", "Stop the run", id="stress.stop", tooltip="Stop; what was measured is kept, marked partial"
     ),
+    Binding("i", "edit", "Edit", id="stress.edit", tooltip="Change the selected test's numbers for the next run"),
     Binding("o", "open_run", "Open its run", id="stress.open", tooltip="Show the last run in the history"),
 ]
 
 HISTORY: list[BindingType] = [
     Binding("enter", "open", "Open", id="history.open", tooltip="Show the selected run"),
+    Binding("d", "delete", "Delete", id="history.delete", tooltip="Delete the selected run (asks)"),
     Binding("e", "export", "Export", id="history.export", tooltip="Write the selected run to CSV, JSON or JSON Lines"),
 ]
 

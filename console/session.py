@@ -8,6 +8,7 @@ from pathlib import Path
 from console.draw.engine_status import EngineStatus, engine_status
 from console.options import ConsoleOptions
 from console.state import ConsoleState, Link
+from console.stress_run import StressRun
 from engine.client import EngineClient
 from engine.supervisor import EngineSupervisor, SupervisorState, SupervisorStatus
 
@@ -25,6 +26,12 @@ class Session:
     options: ConsoleOptions
     state: ConsoleState = field(default_factory=ConsoleState)
     letters: bool = False
+    api_key: str = ""
+    open_run: str = ""  # the run that the history screen shows when it comes up
+    stress: StressRun = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stress = StressRun(self.client, self.database_path, self.api_key)
 
     @property
     def supervised(self) -> SupervisorStatus | None:

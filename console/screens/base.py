@@ -21,7 +21,7 @@ _TABLE_HZ = 2
 
 
 class ConsoleScreen(Screen[None]):
-    """Subclasses give ``body()`` and draw in ``draw_map`` (every frame), ``draw_charts`` (4 Hz), ``draw_tables`` (2 Hz)."""
+    """Subclasses give ``body()`` and draw: ``draw_map`` every frame, ``draw_charts`` at 4 Hz, ``draw_tables`` at 2."""
 
     WORD: ClassVar[str] = ""
 

@@ -72,7 +72,7 @@ class AdapterTable(ScrollView, can_focus=True):
         self._ascii = ascii_only
         self._rows: list[AdapterRow] = []
         self._cursor = 0
-        self._context = CellContext(None, 0)
+        self._cells = CellContext(None, 0)
 
     @property
     def selected(self) -> AdapterRow | None:
@@ -81,7 +81,7 @@ class AdapterTable(ScrollView, can_focus=True):
     def show(self, rows: Iterable[AdapterRow], info: EngineInfo | None, now_ns: int) -> None:
         key = self.selected.serial if self.selected is not None else None
         self._rows = ordered(rows)
-        self._context = CellContext(info, now_ns)
+        self._cells = CellContext(info, now_ns)
         found = next((i for i, row in enumerate(self._rows) if row.serial == key), None)
         moved = found is None
         self._cursor = min(self._cursor, max(len(self._rows) - 1, 0)) if found is None else found
@@ -123,7 +123,7 @@ class AdapterTable(ScrollView, can_focus=True):
             Segment("  ", self._tone("plain")),
         ]
         for column, cell_width in columns:
-            text = column.text(row, self._context)
+            text = column.text(row, self._cells)
             shown = _aligned(clip(text, cell_width), cell_width, column.right)
             segments.append(Segment(shown + " " * GAP, self._cell_style(column, row, text)))
         strip = Strip(segments).adjust_cell_length(width, self.rich_style)
