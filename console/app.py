@@ -44,12 +44,8 @@ class LoraConsole(App[None]):
     TITLE = "loraconsole"
     CSS_PATH = "console.tcss"
     BINDINGS: ClassVar[list[BindingType]] = EVERYWHERE
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
-    VERTICAL_BREAKPOINTS = [
-        (0, "-short"),
-        (TALL_ROWS, "-tall"),
-        (50, "-large"),
-    ]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 (Textual declares it so)
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (TALL_ROWS, "-tall"), (50, "-large")]  # noqa: RUF012
 
     def __init__(self, session: Session) -> None:
         super().__init__()

@@ -44,7 +44,8 @@ class StressRun:
         self.begun = gauges
         try:
             self.spec = await plan(self._client, preset, self._api_key, changes)
-            self.log.append(f"{preset}: {self.spec.requests} requests by {self.spec.workers} workers")
+            over = f"over {len(self.spec.adapters)} adapters" if self.spec.adapters else "to the base model"
+            self.log.append(f"{preset}: {self.spec.requests} requests {over}, {self.spec.workers} workers")
             self.last_run_id = await record_stress(
                 self.spec, self._client, self._database_path, self._hear, self._cancel
             )

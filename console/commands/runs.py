@@ -50,7 +50,7 @@ def list_all(limit: int, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, without the rows.")
 def show(run: str, as_json: bool) -> None:
     """Show one run: figures, configuration, environment."""
-    from console.draw.run_text import run_title, summary_lines
+    from console.draw.run_text import run_title, setting_lines, summary_lines
     from store.export import run_object
 
     found = _find(run)
@@ -60,8 +60,8 @@ def show(run: str, as_json: bool) -> None:
     emit(run_title(found))
     for line in summary_lines(found.summary) if found.summary else ["still running"]:
         emit(f"  {line}")
-    emit(f"  spec        {found.spec_json}")
-    emit(f"  environment {found.environment_json}")
+    for line in setting_lines(found):
+        emit(f"  {line}")
 
 
 @runs.command()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 
+import msgspec
+
 from console.format import DASH, count, milliseconds, stopwatch
+from engine.config import GIB
 from store.queries import Run
 from stress.metrics import Distribution, StressSummary
+from stress.spec import StressSpec
 
 
 def run_title(run: Run) -> str:
@@ -15,19 +19,20 @@ def run_title(run: Run) -> str:
     return f"run {run.number}  {run.id}  {run.scenario}  {run.status}{partial}  {started}"
 
 
-def summary_lines(summary: StressSummary) -> list[str]:
-    """Figures with their units; a percentile that the sample is too small for has no upper bound and says so."""
+def summary_lines(summary: StressSummary, intervals: bool = True) -> list[str]:
+    """Figures with their units. ``intervals``: with each percentile its exact 95 % interval, ``?`` where the sample is
+    too small for a bound."""
     lines = [
         f"requests    {count(summary.ok)} of {count(summary.offered)} ok, {count(summary.failed)} failed, "
         f"{count(summary.cancelled)} cut off",
         f"time        {stopwatch(summary.duration_ns / 1e9)}, {summary.requests_per_s:.2f} requests/s, "
         f"{summary.output_tokens_per_s:.1f} output tokens/s",
-        _latency("TTFT", summary.ttft),
-        _latency("TPOT", summary.tpot),
-        _latency("E2E", summary.e2e),
+        _latency("TTFT", summary.ttft, intervals),
+        _latency("TPOT", summary.tpot, intervals),
+        _latency("E2E", summary.e2e, intervals),
     ]
     for name, found in sorted(summary.ttft_by_residency.items()):
-        lines.append(_latency(f"TTFT {name}", found))
+        lines.append(_latency(f"TTFT {name}", found, intervals))
     for kind, number in sorted(summary.errors.items(), key=lambda item: -item[1]):
         lines.append(f"error       {count(number)} x {kind}")
     if summary.reason:
@@ -37,12 +42,30 @@ def summary_lines(summary: StressSummary) -> list[str]:
     return lines
 
 
-def _latency(name: str, found: Distribution) -> str:
+def setting_lines(run: Run) -> list[str]:
+    """What was asked for, and what it ran on."""
+    spec = msgspec.json.decode(run.spec_json, type=StressSpec)
+    facts = msgspec.json.decode(run.environment_json)
+    machine, engine = facts.get("machine", {}), facts.get("engine", {})
+    memory = f"{machine['memory_bytes'] / GIB:.0f} GiB" if "memory_bytes" in machine else DASH
+    return [
+        f"asked for   {spec.requests} requests, {spec.workers} workers, {len(spec.adapters)} adapters "
+        f"({spec.assignment.replace('_', ' ')}), {spec.max_tokens} tokens, temperature {spec.temperature:g}, "
+        f"seed {spec.seed}",
+        f"engine      {run.engine} {engine.get('version', '')}, {run.model}, {engine.get('dtype', '')} on "
+        f"{engine.get('device_name', DASH)}, {engine.get('threads', DASH)} threads, "
+        f"{engine.get('num_pages', DASH)} pages",
+        f"machine     {machine.get('system', DASH)}, {machine.get('cores', DASH)} cores, {memory}",
+    ]
+
+
+def _latency(name: str, found: Distribution, intervals: bool) -> str:
     if not found.count:
         return f"{name:<11} {DASH}"
     parts = []
     for quantile in found.quantiles:
+        value = f"p{quantile.q * 100:.0f} {milliseconds(quantile.value_ms):>7}"
         high = "?" if quantile.high_ms is None else milliseconds(quantile.high_ms)
         low = "?" if quantile.low_ms is None else milliseconds(quantile.low_ms)
-        parts.append(f"p{quantile.q * 100:.0f} {milliseconds(quantile.value_ms)} [{low}, {high}]")
+        parts.append(f"{value} [{low}, {high}]" if intervals else value)
     return f"{name:<11} " + "  ".join(parts) + f"  n={found.count}"

@@ -17,7 +17,7 @@ from console.dialogs.confirm import ConfirmDialog
 from console.dialogs.export_run import ExportDialog
 from console.draw.parts import Part
 from console.draw.run_row import RUN_COLUMNS, run_cells
-from console.draw.run_text import run_title, summary_lines
+from console.draw.run_text import run_title, setting_lines, summary_lines
 from console.keys import HISTORY
 from console.screens.base import ConsoleScreen
 from console.widgets.lines import Lines
@@ -158,9 +158,7 @@ def _delete(path: Path, number: int) -> None:
 
 
 def _detail_rows(run: Run) -> list[list[Part]]:
-    lines = summary_lines(run.summary) if run.summary else ["still running"]
-    rows: list[list[Part]] = [[(line[:12], "$dim"), (line[12:], "$foreground")] for line in lines]
+    figures = summary_lines(run.summary, intervals=False) if run.summary else ["still running"]
+    rows: list[list[Part]] = [[(line[:12], "$dim"), (line[12:], "$foreground")] for line in figures]
     rows.append([])
-    for label, text in (("spec", run.spec_json), ("environment", run.environment_json)):
-        rows.append([(f"{label:<12}", "$dim"), (text, "$dim")])
-    return rows
+    return rows + [[(line[:12], "$dim"), (line[12:], "$dim")] for line in setting_lines(run)]

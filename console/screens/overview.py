@@ -80,6 +80,7 @@ class OverviewScreen(ConsoleScreen):
         self.query_one("#legend", Lines).show([legend_row(state)])
         self._title("#map-panel", map_title(state, page_map.grid), self._page_words(page_map.page_at_cursor))
         self._title("#adapters-panel", adapters_title(state))
+        self._title("#events-panel", "Events, newest first")
         self.refresh_bindings()
 
     def _page_words(self, page: PageState | None) -> str:
