@@ -8,11 +8,13 @@ import secrets
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.http_errors import error_body
 
 MOST_BODY_BYTES = 8 << 20
+_TOO_LARGE = f"the body is larger than {MOST_BODY_BYTES} bytes"
 _OPEN_PATHS = ("/health",)
 
 
@@ -41,41 +43,28 @@ class Guard:
             message = await receive()
             read += len(message.get("body", b""))
             if read > MOST_BODY_BYTES:
-                raise _TooLarge
+                # FastAPI reads the body; of all exceptions there it lets only this one be what it is.
+                raise HTTPException(413, _TOO_LARGE, {"Connection": "close"})
             return message
 
-        started = False
-
-        async def noted(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await self._app(scope, limited, noted)
-        except _TooLarge:
-            if not started:
-                await _answer(send, 413, f"the body is larger than {MOST_BODY_BYTES} bytes")
+        await self._app(scope, limited, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > MOST_BODY_BYTES:
-            return 413, f"the body is larger than {MOST_BODY_BYTES} bytes"
+            return 413, _TOO_LARGE
         if self._loopback_only:
             if not _is_loopback(headers.get("host", "")):
                 return 403, "this server answers to loopback names only"
             origin = headers.get("origin")
             if origin and not _is_loopback(urlsplit(origin).netloc):
                 return 403, "requests from other web sites are refused"
-        if self._key and scope["path"] not in _OPEN_PATHS:
+        if self._key and scope["path"] not in _TOO_LARGE = f"the body is larger than {MOST_BODY_BYTES} bytes"
+_OPEN_PATHS:
             given = headers.get("authorization", "").removeprefix("Bearer ").encode()
             if not secrets.compare_digest(given, self._key):
                 return 401, "a valid API key is needed: Authorization: Bearer KEY"
         return None
-
-
-class _TooLarge(Exception):
-    pass
 
 
 def _is_loopback(host: str) -> bool:
