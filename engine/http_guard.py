@@ -59,8 +59,7 @@ class Guard:
             origin = headers.get("origin")
             if origin and not _is_loopback(urlsplit(origin).netloc):
                 return 403, "requests from other web sites are refused"
-        if self._key and scope["path"] not in _TOO_LARGE = f"the body is larger than {MOST_BODY_BYTES} bytes"
-_OPEN_PATHS:
+        if self._key and scope["path"] not in _OPEN_PATHS:
             given = headers.get("authorization", "").removeprefix("Bearer ").encode()
             if not secrets.compare_digest(given, self._key):
                 return 401, "a valid API key is needed: Authorization: Bearer KEY"
