@@ -21,6 +21,7 @@ from engine.errors import ConfigError, PortInUseError
 from engine.generation import AnyTokenizer, Generator
 from engine.http_guard import Guard
 from engine.messages import CoreFailed
+from engine.model_folder import read_model_config
 from engine.port import owner_of_port
 from engine.server_metrics import ServerMetrics
 from engine.tokenizer import Tokenizer
@@ -67,7 +68,7 @@ def bind(config: EngineConfig) -> socket.socket:
 async def serve(config: EngineConfig, config_path: Path, death_fd: int | None = None) -> int:
     """Run until told to stop. The exit status: 0, or 3 when the core died; raises ConfigError."""
     with bind(config) as sock:
-        tokenizer: AnyTokenizer = ByteTokenizer() if config.engine == "sim" else Tokenizer(Path(config.model))
+        tokenizer = _tokenizer(config)
         failure: list[CoreFailed] = []
 
         def core_died(failed: CoreFailed) -> None:
@@ -101,6 +102,14 @@ async def serve(config: EngineConfig, config_path: Path, death_fd: int | None = 
         raise ConfigError(failure[0].message)
     sys.stderr.write(f"loraconsole: {failure[0].message}\n")
     return EXIT_CORE_DIED
+
+
+def _tokenizer(config: EngineConfig) -> AnyTokenizer:
+    if config.engine == "sim":
+        return ByteTokenizer()
+    folder = Path(config.model)
+    read_model_config(folder, element_bytes=4)  # what is wrong with the folder itself is said first
+    return Tokenizer(folder)
 
 
 def run(config: EngineConfig, config_path: Path, death_fd: int | None) -> int:
