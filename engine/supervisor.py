@@ -36,6 +36,10 @@ _LONGEST_BACKOFF_S = 60.0
 _EXIT_CONFIG = 2
 
 
+# Children that are left alone. Without a reference Python would complain that nobody waits for them.
+_detached: list[subprocess.Popen[bytes]] = []
+
+
 class SupervisorState(Enum):
     STOPPED = "stopped"
     STARTING = "starting"
@@ -118,7 +122,9 @@ class EngineSupervisor:
             detach(self._death_fd)
             os.close(self._death_fd)
             self._death_fd = -1
-        self._process = None
+        if self._process is not None:
+            _detached.append(self._process)
+            self._process = None
         self._set(state=SupervisorState.STOPPED, pid=None, reason="detached")
 
     # --- the life of one engine -----------------------------------------------------
