@@ -75,9 +75,15 @@ class LoraViews:
                     groups[group] = tuple(shrinks)
             self._by_layer.append(groups)
 
+    def has(self, layer: int, group: Group) -> bool:
+        return group in self._by_layer[layer]
+
     def add(self, layer: int, group: Group, x: torch.Tensor, out: torch.Tensor) -> None:
-        """``out += B A x`` for each module of the group. ``x``: ``[rows, in]``; ``out``: ``[rows, group's out]``."""
-        for shrink in self._by_layer[layer].get(group, ()):
+        """``out += B A x`` for each module of a group that it has.
+
+        ``x``: ``[rows, in]``; ``out``: ``[rows, the group's out]``.
+        """
+        for shrink in self._by_layer[layer][group]:
             shrunk = x @ shrink.a_t
             for e in shrink.expands:
                 out[:, e.out_lo : e.out_hi].addmm_(shrunk[:, e.rank_lo : e.rank_hi], e.b_t)
@@ -100,7 +106,8 @@ class LoraPlan:
 
     def add(self, layer: int, group: Group, x: torch.Tensor, out: torch.Tensor) -> None:
         for segment in self._segments:
-            segment.views.add(layer, group, x[segment.lo : segment.hi], out[segment.lo : segment.hi])
+            if segment.views.has(layer, group):
+                segment.views.add(layer, group, x[segment.lo : segment.hi], out[segment.lo : segment.hi])
 
 
 def _output_starts(modules: Sequence[str], shape: ModelShape) -> dict[str, int]:

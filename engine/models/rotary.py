@@ -31,21 +31,25 @@ def _llama3(frequencies: torch.Tensor, rope: dict[str, float]) -> torch.Tensor:
 
 
 class RotaryTable:
-    """cos and sin of every position, ``[positions, head_dim]`` each, in the dtype that Hugging Face computes with."""
+    """cos and sin of every position, ``[positions, head_dim]`` each, in the dtype that Hugging Face computes with.
+
+    The first half of the sines is negated here, once, so that ``rotate`` need not negate half of each row.
+    """
 
     def __init__(self, config: ModelConfig, positions: int, dtype: torch.dtype) -> None:
         angles = torch.outer(torch.arange(positions, dtype=torch.float32), inverse_frequencies(config))
-        angles = torch.cat((angles, angles), dim=-1)
-        self._cos = angles.cos().to(dtype)
-        self._sin = angles.sin().to(dtype)
+        self._cos = torch.cat((angles, angles), dim=-1).cos().to(dtype)
+        self._sin = torch.cat((-angles, angles), dim=-1).sin().to(dtype)
 
-    def at(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """``[tokens, 1, head_dim]`` each: the same for all heads."""
-        return self._cos[positions].unsqueeze(1), self._sin[positions].unsqueeze(1)
+    def at(self, positions: torch.Tensor, heads: int, still: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """``[tokens, heads + still, head_dim]`` each: the last ``still`` heads are not turned."""
+        shape = (len(positions), heads + still, self._cos.shape[1])
+        cos, sin = self._cos.new_ones(shape), self._sin.new_zeros(shape)
+        cos[:, :heads] = self._cos[positions].unsqueeze(1)
+        sin[:, :heads] = self._sin[positions].unsqueeze(1)
+        return cos, sin
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """``x``: ``[tokens, heads, head_dim]``; halves are rotated, as in Hugging Face's layout."""
-    half = x.shape[-1] // 2
-    turned = torch.cat((-x[..., half:], x[..., :half]), dim=-1)
-    return x * cos + turned * sin
+    return torch.roll(x, x.shape[-1] // 2, -1).mul_(sin).addcmul_(x, cos)
