@@ -65,7 +65,7 @@ class TorchExecutor:
     def info(self) -> ExecutorInfo:
         return ExecutorInfo(
             device="cpu",
-            device_name=_cpu_name(),
+            device_name=cpu_name(),
             link="host copy",
             dtype=str(self._dtype).removeprefix("torch."),
             threads=self._threads,
@@ -178,7 +178,8 @@ class TorchExecutor:
             self._transfers.close()
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """As the processor calls itself, or at least its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +23,28 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
+from platformdirs import user_cache_path
 
 from engine.config import EngineConfig
 from engine.core import EngineCore
+from engine.default_model import ensure_default_model
 from engine.demo_adapters import demo_adapter_dir
 from engine.messages import AddRequest, CoreMessage, SamplingParams
-from engine.torch_executor import TorchExecutor
+from engine.torch_executor import TorchExecutor, cpu_name
 
 PROMPT_TOKENS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Generated tokens a second, prefill included; ``ratio`` is ours over theirs."""
+    """Generated tokens a second, prefill included; ``ratio`` is ours over theirs. ``*_seconds``: each run, in order."""
 
     name: str
     ours: float
     transformers: float
     aim: float
+    ours_seconds: list[float]
+    transformers_seconds: list[float]
 
     @property
     def ratio(self) -> float:
@@ -91,15 +96,15 @@ class Theirs:
         return time.perf_counter() - begin
 
 
-def alternate(repeats: int, *runs: Callable[[], float]) -> list[float]:
-    """The median seconds of each, after one run of each that does not count."""
+def alternate(repeats: int, *runs: Callable[[], float]) -> list[list[float]]:
+    """The seconds of each, after one run of each that does not count."""
     found: list[list[float]] = [[] for _ in runs]
     for repeat in range(repeats + 1):
         for times, run in zip(found, runs, strict=True):
             seconds = run()
             if repeat:
                 times.append(seconds)
-    return [statistics.median(times) for times in found]
+    return found
 
 
 def measure(model: Path, threads: int, repeats: int, tokens: int) -> list[Result]:
@@ -117,25 +122,42 @@ def measure(model: Path, threads: int, repeats: int, tokens: int) -> list[Result
             lambda count=count, adapters=adapters: ours.generate(prompts[:count], adapters, tokens),  # type: ignore[misc]
             lambda count=count: theirs.generate(prompts[:count], tokens),  # type: ignore[misc]
         )
-        results.append(Result(name, count * tokens / mine, count * tokens / other, aim))
+        ours_rate, their_rate = (count * tokens / statistics.median(seconds) for seconds in (mine, other))
+        results.append(Result(name, ours_rate, their_rate, aim, mine, other))
     ours.core.close()
     return results
 
 
+def environment(model: Path, threads: int, tokens: int) -> dict[str, Any]:
+    """What the numbers depend on."""
+    return {
+        "machine": platform.node(),
+        "cpu": cpu_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": threads,
+        "model": model.name,
+        "dtype": "float32",
+        "prompt_tokens": PROMPT_TOKENS,
+        "output_tokens": tokens,
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "transformers": version("transformers"),
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m engine.microbench.cpu_speed", description=__doc__)
-    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--model", type=Path, help="a Hugging Face folder; without it the default model, fetched once")
     parser.add_argument("--threads", type=int, default=max(1, len(os.sched_getaffinity(0)) - 1))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    results = measure(arguments.model, arguments.threads, arguments.repeats, arguments.tokens)
+    model = arguments.model or ensure_default_model(user_cache_path("loraconsole"), lambda _stage, _done, _total: None)
+    results = measure(model, arguments.threads, arguments.repeats, arguments.tokens)
+    where = environment(model, arguments.threads, arguments.tokens)
     out = sys.stdout
-    out.write(f"{arguments.model.name}, float32, {arguments.threads} thread(s), {PROMPT_TOKENS} tokens in, ")
-    out.write(
-        f"{arguments.tokens} out, median of {arguments.repeats}; {platform.machine()}, torch {torch.__version__}\n"
-    )
+    out.write(", ".join(f"{key} {value}" for key, value in where.items()) + f", median of {arguments.repeats}\n")
     for result in results:
         verdict = "ok" if result.ratio >= result.aim else "MISSED"
         out.write(
@@ -143,7 +165,8 @@ def main() -> int:
             f"{result.ratio:5.2f}x (aim {result.aim}x) {verdict}\n"
         )
     if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(r) | {"ratio": r.ratio} for r in results], indent=2) + "\n")
+        found = {"environment": where, "results": [asdict(result) | {"ratio": result.ratio} for result in results]}
+        arguments.json.write_text(json.dumps(found, indent=2) + "\n")
     return 0 if all(result.ratio >= result.aim for result in results) else 1
 
 
