@@ -60,5 +60,10 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@$(PIP) install --quiet --group dev
 	@touch $@
 
+bench: $(VENV)/.installed-dev
+	@echo "== loraconsole --help, aim 0.3 s" && $(BIN)/python -m tests.bench.help_time
+	@echo "== CPU engine beside transformers" && $(BIN)/python -m engine.microbench.cpu_speed
+	@echo "== 100 adapters in a pool of 20" && $(BIN)/python -m tests.bench.hundred_adapters
+
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

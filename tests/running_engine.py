@@ -37,11 +37,12 @@ class RunningEngine:
         self.client = EngineClient(self.url, supervisor.config.api_key)
 
     async def gauges(self, condition: Callable[[Gauges], bool], timeout_s: float = 10.0) -> Gauges:
-        """Once ``condition`` holds: telemetry is up to 100 ms old."""
+        """From now on, once ``condition`` holds: telemetry is up to a second old while nothing happens."""
+        now_ns = time.monotonic_ns()
         async with asyncio.timeout(timeout_s):
-            while not condition(found := (await self.client.snapshot()).gauges):
+            while (found := await self.client.snapshot()).t_ns < now_ns or not condition(found.gauges):
                 await asyncio.sleep(0.02)
-            return found
+            return found.gauges
 
     @property
     def server_pid(self) -> int:
