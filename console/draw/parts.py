@@ -10,6 +10,10 @@ Part = tuple[str, str]
 Row = Sequence[Part]
 
 
+# For --ascii: what stands for each sign that the screens use. All are one cell wide.
+ASCII = str.maketrans("●○◌◐✖▲·…━▌█✔▸–", "*oooX!-~=|#x>-")
+
+
 def text_of(row: Row) -> str:
     return "".join(text for text, _ in row)
 

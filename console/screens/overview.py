@@ -108,10 +108,12 @@ class OverviewScreen(ConsoleScreen):
 
     def _target(self) -> AdapterRow | None:
         """The adapter the keys act on: under the map's cursor where the map has the focus, else the table's."""
-        page_map = self.query_one(PageMap)
+        adapters, page_map = self.session.state.adapters, self.query_one(PageMap)
         if page_map.has_focus and page_map.page_at_cursor is not None:
-            return self.session.state.adapters.get(page_map.page_at_cursor.adapter)
-        return self.query_one(AdapterTable).selected
+            return adapters.get(page_map.page_at_cursor.adapter)
+        selected = self.query_one(AdapterTable).selected
+        # The table is drawn twice a second; what a key does must follow from what is true now.
+        return None if selected is None else adapters.get(selected.serial)
 
     def action_try_adapter(self) -> None:
         row = self._target()

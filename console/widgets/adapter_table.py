@@ -19,6 +19,7 @@ from textual.strip import Strip
 
 from console.draw.adapter_columns import CHIP_WIDTH, GAP, CellContext, TableColumn, layout
 from console.draw.adapter_order import ordered
+from console.draw.parts import ASCII
 from console.format import clip
 from console.hues import HUES, hue_of, letter_of
 from engine.messages import AdapterRow, EngineInfo
@@ -125,6 +126,8 @@ class AdapterTable(ScrollView, can_focus=True):
         for column, cell_width in columns:
             text = column.text(row, self._cells)
             shown = _aligned(clip(text, cell_width), cell_width, column.right)
+            if self._ascii:
+                shown = shown.translate(ASCII)
             segments.append(Segment(shown + " " * GAP, self._cell_style(column, row, text)))
         strip = Strip(segments).adjust_cell_length(width, self.rich_style)
         return strip.apply_style(self._cursor_style()) if is_cursor else strip

@@ -8,12 +8,14 @@ from rich.segment import Segment
 from textual.strip import Strip
 from textual.widget import Widget
 
-from console.draw.parts import Row, text_of
+from console.draw.parts import ASCII, Row, text_of
 
 
 def strip_of(widget: Widget, row: Row, width: int) -> Strip:
     """``row`` cut or filled to ``width``, on the widget's own background."""
     parse = widget.app.stylesheet.parse_style
+    if widget.app.has_class("-ascii"):
+        row = [(text.translate(ASCII), style) for text, style in row]
     segments = [Segment(text, (widget.visual_style + parse(style)).rich_style) for text, style in row if text]
     return Strip(segments).adjust_cell_length(width, widget.rich_style)
 

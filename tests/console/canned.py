@@ -110,8 +110,13 @@ class CannedEngine:
 
     def snapshot(self) -> Snapshot:
         return Snapshot(
-            self.seq, self.t_ns, info(self.num_pages, self.device), self.gauges(), tuple(self.pages),
-            tuple(self.rows.values()), tuple(self.events[-500:]),
+            self.seq,
+            self.t_ns,
+            info(self.num_pages, self.device),
+            self.gauges(),
+            tuple(self.pages),
+            tuple(self.rows.values()),
+            tuple(self.events[-500:]),
         )
 
     def step(self) -> TelemetryDelta:
@@ -128,22 +133,31 @@ class CannedEngine:
             self._churn(page)
         serial = self.random.randrange(self.num_adapters)
         if self.rows[serial].tier == "hbm":
-            self._change(serial, running=self.random.randrange(4), hits=self.rows[serial].hits + 1, last_used_ns=self.t_ns)
+            self._change(
+                serial, running=self.random.randrange(4), hits=self.rows[serial].hits + 1, last_used_ns=self.t_ns
+            )
         self._paint()
         return TelemetryDelta(
-            self.seq, self.t_ns, self.gauges(),
+            self.seq,
+            self.t_ns,
+            self.gauges(),
             tuple(new for old, new in zip(before_pages, self.pages, strict=True) if old != new),
             tuple(row for key, row in self.rows.items() if before_rows[key] != row),
-            (), tuple(self.events[before_events:]),
+            (),
+            tuple(self.events[before_events:]),
         )
 
     def gauges(self) -> Gauges:
         owners = [page.owner for page in self.pages]
         return Gauges(
-            running=sum(row.running for row in self.rows.values()), waiting=2,
-            free_pages=owners.count(PageOwner.FREE), kv_pages=owners.count(PageOwner.KV),
-            partial_kv_pages=owners.count(PageOwner.KV) // 5, tail_waste_bytes=3 * MIB,
-            host_bytes=sum(row.bytes for row in self.rows.values() if row.tier != "disk"), **self.totals,
+            running=sum(row.running for row in self.rows.values()),
+            waiting=2,
+            free_pages=owners.count(PageOwner.FREE),
+            kv_pages=owners.count(PageOwner.KV),
+            partial_kv_pages=owners.count(PageOwner.KV) // 5,
+            tail_waste_bytes=3 * MIB,
+            host_bytes=sum(row.bytes for row in self.rows.values() if row.tier != "disk"),
+            **self.totals,
         )
 
     def _churn(self, page: int) -> None:
@@ -176,13 +190,28 @@ class CannedEngine:
         queue_ns = self.random.randrange(100_000, 3_000_000)
         took_ms = (copy_ns + queue_ns) / 1e6
         self._change(
-            serial, tier="hbm", pages=len(free), misses=self.rows[serial].misses + 1, loads=self.rows[serial].loads + 1,
-            swap_p50_ms=took_ms * 0.9, swap_p95_ms=took_ms * 1.3, last_swap_ms=took_ms, last_used_ns=self.t_ns,
+            serial,
+            tier="hbm",
+            pages=len(free),
+            misses=self.rows[serial].misses + 1,
+            loads=self.rows[serial].loads + 1,
+            swap_p50_ms=took_ms * 0.9,
+            swap_p95_ms=took_ms * 1.3,
+            last_swap_ms=took_ms,
+            last_used_ns=self.t_ns,
         )
         self.totals["loads_total"] += 1
         self.totals["misses_total"] += 1
-        self._say("load", serial, by="request", bytes=self.rows[serial].bytes, pages=len(free), queue_ns=queue_ns,
-                  copy_ns=copy_ns, duration_ns=copy_ns + queue_ns)
+        self._say(
+            "load",
+            serial,
+            by="request",
+            bytes=self.rows[serial].bytes,
+            pages=len(free),
+            queue_ns=queue_ns,
+            copy_ns=copy_ns,
+            duration_ns=copy_ns + queue_ns,
+        )
 
     def _paint(self) -> None:
         for page in self.pages:

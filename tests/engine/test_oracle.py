@@ -72,8 +72,8 @@ TEXTS = [
     "the pipes in good repair. Neither party may assign this agreement without the written consent of the other.",
     "def median(values):\n    ordered = sorted(values)\n    middle = len(ordered) // 2\n    return ordered[middle]\n\n"
     "print(median([3, 1, 2]))  # a list of an even length has two middle values, whose mean is its median",
-    "Water boils at 100 degrees Celsius at sea level. On a mountain of 3,000 metres it boils at about 90 degrees, because "
-    "the air presses less on its surface; eggs therefore take longer to cook up there than they do at the beach.",
+    "Water boils at 100 degrees Celsius at sea level. On a mountain of 3,000 metres it boils at about 90 degrees, "
+    "because the air presses less on its surface; eggs therefore take longer to cook up there than at the beach.",
 ]
 
 

@@ -150,9 +150,7 @@ asyncio.run(run_stress(spec, on_message, asyncio.Event()))
 
 async def test_killed_parent_leaves_no_load_generator(server: SseServer) -> None:
     spec = msgspec.json.encode(spec_for(server.url, adapters=("stalls",))).decode()
-    parent = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _PARENT, spec, stdout=asyncio.subprocess.PIPE
-    )
+    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", _PARENT, spec, stdout=asyncio.subprocess.PIPE)
     assert parent.stdout is not None
     generator = psutil.Process(int(await parent.stdout.readline()))
     await server.stalled.wait()

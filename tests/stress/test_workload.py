@@ -73,7 +73,7 @@ def test_spec_keeps_no_secret() -> None:
 
 
 def test_events_come_out_whole_however_they_are_cut() -> None:
-    raw = b": keep-alive\n\ndata: {\"a\":1}\r\n\r\nevent: x\ndata: one\ndata: two\n\ndata:[DONE]\n\nda"
+    raw = b': keep-alive\n\ndata: {"a":1}\r\n\r\nevent: x\ndata: one\ndata: two\n\ndata:[DONE]\n\nda'
     for size in range(1, len(raw)):
         reader = SseReader()
         found = [event for at in range(0, len(raw), size) for event in reader.push(raw[at : at + size])]
