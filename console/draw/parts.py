@@ -11,7 +11,7 @@ Row = Sequence[Part]
 
 
 # For --ascii: what stands for each sign that the screens use. All are one cell wide.
-ASCII = str.maketrans("●○◌◐✖▲·…━▌█✔▸–", "*oooX!-~=|#x>-")
+ASCII = str.maketrans("●○◌◐✖▲·…━▌█✔▸", "*oooX!-~=|#x>")
 
 
 def text_of(row: Row) -> str:
