@@ -200,7 +200,8 @@ class CommandResult(Struct, frozen=True, tag=True):
 
 
 class PageState(Struct, frozen=True, array_like=True):
-    """One page. ``adapter`` is the serial of the adapter with most bytes there, -1 without one.
+    """One page. ``adapter`` is the serial of the adapter with most bytes there of those that ``owner`` fits, -1
+    without one: a shared page with a pinned tail shows whose it is.
 
     ``used_permille`` counts allocated slots, so a page's free part is 1000 - used.
     """

@@ -227,7 +227,10 @@ class PagePool:
             return PageState(page, PageOwner.FREE, -1, 0)
         owners = {self._residents[serial].owner for serial in tenants}
         shown = next(o for o in (PageOwner.COPYING, PageOwner.PINNED, PageOwner.ADAPTER) if o in owners)
-        largest = max(tenants, key=lambda serial: (tenants[serial], -serial))
+        largest = max(
+            (serial for serial in tenants if self._residents[serial].owner == shown),
+            key=lambda serial: (tenants[serial], -serial),
+        )
         return PageState(page, shown, largest, 1000 * sum(tenants.values()) // self.page_bytes)
 
     @property

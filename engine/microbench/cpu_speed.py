@@ -28,7 +28,6 @@ from platformdirs import user_cache_path
 from engine.config import EngineConfig
 from engine.core import EngineCore
 from engine.default_model import ensure_default_model
-from engine.default_model import ensure_default_model
 from engine.demo_adapters import demo_adapter_dir
 from engine.messages import AddRequest, CoreMessage, SamplingParams
 from engine.torch_executor import TorchExecutor, cpu_name
