@@ -22,9 +22,10 @@ async def plan(client: EngineClient, preset: str, api_key: str, changes: Mapping
     names = sorted(row.name for row in snapshot.adapters if row.state != "failed")
     wanted = changes.get("adapter_count")
     count = PRESETS[preset].adapter_count if wanted is None else int(wanted)
-    spec = preset_spec(preset, client.base_url, snapshot.info.model, _tenants_first(names)[:count], api_key)
-    given = {name: value for name, value in changes.items() if value is not None and name != "adapter_count"}
-    return msgspec.structs.replace(spec, **given, adapter_count=len(spec.adapters)).checked()
+    chosen = tuple(_tenants_first(names)[:count])
+    spec = preset_spec(preset, client.base_url, snapshot.info.model, chosen, api_key)
+    given = {name: value for name, value in changes.items() if value is not None}
+    return msgspec.structs.replace(spec, **given | {"adapters": chosen, "adapter_count": len(chosen)}).checked()
 
 
 def _tenants_first(names: list[str]) -> list[str]:

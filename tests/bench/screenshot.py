@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import tempfile
 from pathlib import Path
 
@@ -43,8 +42,8 @@ async def shoot(out: Path, size: tuple[int, int], seconds: float, keys: list[str
                 await pilot.press(*keys)
                 await pilot.pause(1)
                 svg = app.export_screenshot(title="loraconsole")
-                # Not every renderer keeps runs of blanks.
-                out.write_text(re.sub(r">([^<]+)</text>", lambda m: m[0].replace(" ", "&#160;"), svg))
+                # Not every renderer keeps blanks at the start of a text.
+                out.write_text(svg.replace("<text ", '<text xml:space="preserve" '))
                 session.stress.stop()
                 await run
 

@@ -159,7 +159,7 @@ def test_a_pinned_tail_shows_on_a_shared_page() -> None:
         pool.alloc_adapter(serial, layout_of(0, serial))
         pool.mark(serial, PageOwner.ADAPTER)
     pool.mark(1, PageOwner.PINNED)
-    assert pool.page_state(0) == PageState(0, PageOwner.PINNED, 2, 375)
+    assert pool.page_state(0) == PageState(0, PageOwner.PINNED, 1, 375)
     assert pool.pages_of([1, 2]) == 1
 
 
