@@ -50,7 +50,6 @@ class TorchExecutor:
         self._ended = threading.Condition()
         self._ends = 0
         self._views: dict[int, LoraViews] = {}
-        self._locations: dict[int, Sequence[Location]] = {}
         self._sampler = Sampler(config.seed)
 
     def _set_threads(self) -> None:

@@ -30,14 +30,12 @@ class Transfers:
         self._notify = notify
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="adapter-read")
         self._copier = ThreadPoolExecutor(1, thread_name_prefix="adapter-copy")
-        self._images: dict[int, torch.Tensor] = {}
-        self._layouts: dict[int, AdapterLayout] = {}
+        self._images: dict[int, tuple[torch.Tensor, AdapterLayout]] = {}
         self._done: deque[TransferDone] = deque()
         self.pending = 0
 
     def begin_read(self, serial: int, manifest: AdapterManifest, layout: AdapterLayout) -> None:
         self.pending += 1
-        self._layouts[serial] = layout
         self._reader.submit(self._read, serial, manifest, layout)
 
     def begin_copy(self, serial: int, locations: Sequence[Location]) -> None:
@@ -48,7 +46,8 @@ class Transfers:
         del self._images[serial]
 
     def layout(self, serial: int) -> AdapterLayout:
-        return self._layouts[serial]
+        """Of an adapter whose image is in host memory."""
+        return self._images[serial][1]
 
     def collect(self) -> list[TransferDone]:
         found = []
@@ -78,13 +77,13 @@ class Transfers:
             code = AdapterInvalidError.code
             self._finish(TransferDone("read", serial, started, time.monotonic_ns(), 0, "", code, text))
         else:
-            self._images[serial] = image
+            self._images[serial] = image, layout
             self._finish(TransferDone("read", serial, started, time.monotonic_ns(), image.numel(), content_hash))
 
     def _copy(self, serial: int, locations: list[Location]) -> None:
         started = time.monotonic_ns()
-        image, at = self._images[serial], 0
-        for location, size in zip(locations, self._layouts[serial].extent_bytes, strict=True):
+        (image, layout), at = self._images[serial], 0
+        for location, size in zip(locations, layout.extent_bytes, strict=True):
             self._pool.extent(location.page, location.offset, size).copy_(image[at : at + size])
             at += size
         self._finish(TransferDone("copy", serial, started, time.monotonic_ns(), at))
