@@ -138,7 +138,7 @@ class LoraConsole(App[None]):
         if ours and session.supervised is not None:
             facts.append(f"The engine runs (pid {session.supervised.pid}).")
         if session.stress.running:
-            facts.append("A stress test runs; it would end as interrupted, with what it measured.")
+            facts.append("A stress test runs: it ends as interrupted, its figures are kept.")
         if not facts:
             self.exit()
             return

@@ -8,9 +8,20 @@ from console.format import DASH, clip, count, milliseconds, stopwatch
 from store.queries import Run
 
 RUN_COLUMNS = ("run", "started", "scenario", "model", "requests", "time", "tok/s", "TTFT p95", "result")
+_NARROW = tuple(name for name in RUN_COLUMNS if name != "model")
 
 
-def run_cells(run: Run) -> tuple[str, ...]:
+def run_columns(narrow: bool) -> tuple[str, ...]:
+    return _NARROW if narrow else RUN_COLUMNS
+
+
+def run_cells(run: Run, narrow: bool = False) -> tuple[str, ...]:
+    """One for each of ``run_columns(narrow)``."""
+    cells = _cells(run)
+    return tuple(cell for name, cell in zip(RUN_COLUMNS, cells, strict=True) if name in run_columns(narrow))
+
+
+def _cells(run: Run) -> tuple[str, ...]:
     started = time.strftime("%m-%d %H:%M:%S", time.localtime(run.started_wall_ns / 1e9))
     head = (str(run.number), started, run.scenario, clip(run.model, 24))
     summary = run.summary

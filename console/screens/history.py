@@ -16,7 +16,7 @@ from textual.widgets import DataTable
 from console.dialogs.confirm import ConfirmDialog
 from console.dialogs.export_run import ExportDialog
 from console.draw.parts import Part
-from console.draw.run_row import RUN_COLUMNS, run_cells
+from console.draw.run_row import run_cells, run_columns
 from console.draw.run_text import run_title, setting_lines, summary_lines
 from console.keys import HISTORY
 from console.screens.base import ConsoleScreen
@@ -42,9 +42,7 @@ class HistoryScreen(ConsoleScreen):
 
     def body(self) -> Iterable[Widget]:
         with Vertical(id="runs-panel", classes="panel"):
-            table: DataTable[str] = DataTable(id="runs", cursor_type="row", zebra_stripes=True)
-            table.add_columns(*RUN_COLUMNS)
-            yield table
+            yield DataTable(id="runs", cursor_type="row", zebra_stripes=True)
         with VerticalScroll(id="run-detail-panel", classes="panel", can_focus=True):
             yield Lines(id="run-detail")
 
@@ -69,9 +67,11 @@ class HistoryScreen(ConsoleScreen):
         wanted = self.session.open_run or (self._selected.id if self._selected else "")
         self.session.open_run = ""
         self._runs = {run.id: run for run in runs}
-        table.clear()
+        narrow = self.size.width < 100
+        table.clear(columns=True)
+        table.add_columns(*run_columns(narrow))
         for run in runs:
-            table.add_row(*run_cells(run), key=run.id)
+            table.add_row(*run_cells(run, narrow), key=run.id)
         if wanted in self._runs:
             table.move_cursor(row=list(self._runs).index(wanted))
         panel = self.query_one("#runs-panel")
