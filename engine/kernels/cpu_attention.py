@@ -30,15 +30,18 @@ class KVSpan:
 
 @dataclass(slots=True)
 class _Group:
-    """``rows``: ``[sequences]`` of the batch for decodes, a slice of it for a chunk. ``index``: see PoolView.run_index.
+    """``rows``: of the batch, a slice where they follow one another. ``index``: of each layer's runs, see
+    PoolView.run_index, ``[layers, runs]``.
 
-    ``mask``: added to the scores, ``[sequences, 1, length]`` or ``[count, length]``; None where nothing is hidden.
+    ``mask``: added to the scores, ``[sequences x kv heads, 1, length]`` or ``[count, length]``. ``runs``: where keys
+    and values are gathered; one buffer for all layers stays in the cache.
     """
 
     rows: torch.Tensor | slice
     index: torch.Tensor
     length: int
     mask: torch.Tensor | None
+    runs: torch.Tensor
     decode: bool
 
 
@@ -54,12 +57,11 @@ class AttentionPlan:
         )
         self.positions = torch.cat(positions)
         offsets = self.positions % pool.block_tokens
-        self._write = pool.row_index(blocks, offsets).flatten()
+        self._layers = torch.arange(pool.layers)[:, None]
+        self._write = pool.row_index(blocks, offsets).flatten() + self._layers * pool.layer_step(pool.rows)
         # A block that starts now may hold anything; what is masked must still be a number, or 0 x NaN would show.
         for block in blocks[offsets == 0].tolist():
             pool.block(block).zero_()
-        self._write_step = pool.layer_step(pool.rows)
-        self._read_step = pool.layer_step(pool.runs)
         self._groups = [self._chunk(span) for span in spans if span.count > 1]
         self._groups += [
             self._decodes(group) for group in _alike([s for s in spans if s.count == 1], pool.block_tokens)
@@ -68,15 +70,24 @@ class AttentionPlan:
     def _blocks(self, span: KVSpan) -> int:
         return -(-(span.start + span.count) // self._pool.block_tokens)
 
+    def _group(
+        self, rows: torch.Tensor | slice, blocks: torch.Tensor, length: int, mask: torch.Tensor | None, decode: bool
+    ) -> _Group:
+        pool = self._pool
+        index = pool.run_index(blocks).flatten() + self._layers * pool.layer_step(pool.runs)
+        runs = pool.runs.new_empty(index.shape[1], pool.runs.shape[1])
+        return _Group(rows, index, length, mask, runs, decode)
+
     def _chunk(self, span: KVSpan) -> _Group:
         used = self._blocks(span)
         end = span.start + span.count
         length = used * self._pool.block_tokens
         mask = torch.full((span.count, length), float("-inf"), dtype=self._dtype).triu(span.start + 1)
-        index = self._pool.run_index(torch.tensor([list(span.block_table[:used])])).flatten()
-        return _Group(slice(span.row, span.row + span.count), index, end, mask[:, :end], decode=False)
+        blocks = torch.tensor([list(span.block_table[:used])])
+        return self._group(slice(span.row, span.row + span.count), blocks, end, mask[:, :end], decode=False)
 
     def _decodes(self, spans: list[KVSpan]) -> _Group:
+        spans = sorted(spans, key=lambda span: span.row)
         used = max(map(self._blocks, spans))
         tables = [[*span.block_table[: self._blocks(span)]] for span in spans]
         # Padding repeats a block of the sequence's own: finite numbers, which the mask then hides.
@@ -85,39 +96,43 @@ class AttentionPlan:
         length = int(ends.max())
         mask = None
         if int(ends.min()) < length:
-            hidden = torch.arange(length)[None, :] >= ends[:, None]
-            mask = torch.zeros(hidden.shape, dtype=self._dtype).masked_fill_(hidden, float("-inf"))[:, None, :]
-        rows = torch.tensor([span.row for span in spans])
-        return _Group(rows, self._pool.run_index(blocks).flatten(), length, mask, decode=True)
+            hidden = (torch.arange(length)[None, :] >= ends[:, None]).repeat_interleave(self._pool.kv_heads, 0)
+            mask = torch.zeros(hidden.shape, dtype=self._dtype).masked_fill_(hidden, float("-inf")).unsqueeze(1)
+        first, last = spans[0].row, spans[-1].row
+        together = last - first + 1 == len(spans)
+        rows = slice(first, last + 1) if together else torch.tensor([span.row for span in spans])
+        return self._group(rows, blocks, length, mask, decode=True)
 
     def write(self, layer: int, kv: torch.Tensor) -> None:
         """``kv``: ``[tokens, K heads then V heads, head_dim]`` of this step's tokens."""
-        self._pool.rows[self._write + layer * self._write_step] = kv.reshape(-1, self._pool.head_dim)
+        self._pool.rows[self._write[layer]] = kv.reshape(-1, self._pool.head_dim)
 
     def attend(self, layer: int, q: torch.Tensor, out: torch.Tensor) -> None:
         """``q``, ``out``: ``[tokens, heads, head_dim]``. Reads what ``write`` stored in this step too."""
         for group in self._groups:
-            runs = self._pool.runs.index_select(0, group.index + layer * self._read_step)
+            torch.index_select(self._pool.runs, 0, group.index[layer], out=group.runs)
             if group.decode:
-                self._decode(group, runs, q, out)
+                self._decode(group, q, out)
             else:
-                self._prefill(group, runs, q, out)
+                self._prefill(group, q, out)
 
-    def _decode(self, group: _Group, runs: torch.Tensor, q: torch.Tensor, out: torch.Tensor) -> None:
+    def _decode(self, group: _Group, q: torch.Tensor, out: torch.Tensor) -> None:
         pool = self._pool
-        assert isinstance(group.rows, torch.Tensor)
-        count = group.rows.numel()
-        k, v = runs.view(2, count * pool.kv_heads, -1, pool.head_dim)[:, :, : group.length]
-        mine = q.index_select(0, group.rows).view(count * pool.kv_heads, -1, pool.head_dim)
-        scores = torch.bmm(mine, k.transpose(1, 2)).mul_(pool.head_dim**-0.5)
-        if group.mask is not None:
-            scores.view(count, -1, group.length).add_(group.mask)
+        mine = q[group.rows]
+        batch = mine.shape[0] * pool.kv_heads
+        k, v = group.runs.view(2, batch, -1, pool.head_dim)[:, :, : group.length]
+        mine = mine.reshape(batch, -1, pool.head_dim)
+        scale = pool.head_dim**-0.5
+        if group.mask is None:
+            scores = torch.bmm(mine, k.transpose(1, 2)).mul_(scale)
+        else:
+            scores = torch.baddbmm(group.mask, mine, k.transpose(1, 2), alpha=scale)
         found = torch.bmm(scores.softmax(-1), v)
-        out.index_copy_(0, group.rows, found.view(count, -1, pool.head_dim))
+        out[group.rows] = found.view(-1, *out.shape[1:])
 
-    def _prefill(self, group: _Group, runs: torch.Tensor, q: torch.Tensor, out: torch.Tensor) -> None:
+    def _prefill(self, group: _Group, q: torch.Tensor, out: torch.Tensor) -> None:
         pool = self._pool
-        k, v = runs.view(2, pool.kv_heads, -1, pool.head_dim)[:, :, : group.length]
+        k, v = group.runs.view(2, pool.kv_heads, -1, pool.head_dim)[:, :, : group.length]
         mine = q[group.rows].transpose(0, 1).unsqueeze(0)
         found = F.scaled_dot_product_attention(
             mine, k.unsqueeze(0), v.unsqueeze(0), attn_mask=group.mask, enable_gqa=True

@@ -25,6 +25,7 @@ class PoolView:
         self.elements = data.view(dtype)
         self.page_bytes = page_bytes
         self.block_tokens = block_tokens
+        self.layers = shape.num_layers
         self.kv_heads = shape.num_kv_heads
         self.head_dim = shape.head_dim
         self._element_bytes = dtype.itemsize
