@@ -1,7 +1,7 @@
 """Paged attention (Kwon et al., 2023, arXiv:2309.06180) on the CPU, straight from the pool.
 
-Decoding sequences of similar length are one batch; a prompt's chunk is computed alone. Padding of a batch is
-masked.
+Decoding sequences of similar length are one batch, and so are neighbouring chunks of prompts that are equally far.
+Padding of a batch is masked.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class AttentionPlan:
         # A block that starts now may hold anything; what is masked must still be a number, or 0 x NaN would show.
         for block in blocks[offsets == 0].tolist():
             pool.block(block).zero_()
-        self._groups = [self._chunk(span) for span in spans if span.count > 1]
+        self._groups = [self._chunks(alike) for alike in _equally_far([s for s in spans if s.count > 1])]
         self._groups += [
             self._decodes(group) for group in _alike([s for s in spans if s.count == 1], pool.block_tokens)
         ]
@@ -78,13 +78,13 @@ class AttentionPlan:
         runs = pool.runs.new_empty(index.shape[1], pool.runs.shape[1])
         return _Group(rows, index, length, mask, runs, decode)
 
-    def _chunk(self, span: KVSpan) -> _Group:
-        used = self._blocks(span)
-        end = span.start + span.count
-        length = used * self._pool.block_tokens
-        mask = torch.full((span.count, length), float("-inf"), dtype=self._dtype).triu(span.start + 1)
-        blocks = torch.tensor([list(span.block_table[:used])])
-        return self._group(slice(span.row, span.row + span.count), blocks, end, mask[:, :end], decode=False)
+    def _chunks(self, spans: list[KVSpan]) -> _Group:
+        """Of sequences that follow one another and are equally far."""
+        first, last = spans[0], spans[-1]
+        end = first.start + first.count
+        mask = torch.full((first.count, end), float("-inf"), dtype=self._dtype).triu(first.start + 1)
+        blocks = torch.tensor([list(span.block_table[: self._blocks(span)]) for span in spans])
+        return self._group(slice(first.row, last.row + last.count), blocks, end, mask, decode=False)
 
     def _decodes(self, spans: list[KVSpan]) -> _Group:
         spans = sorted(spans, key=lambda span: span.row)
@@ -132,12 +132,25 @@ class AttentionPlan:
 
     def _prefill(self, group: _Group, q: torch.Tensor, out: torch.Tensor) -> None:
         pool = self._pool
-        k, v = group.runs.view(2, pool.kv_heads, -1, pool.head_dim)[:, :, : group.length]
-        mine = q[group.rows].transpose(0, 1).unsqueeze(0)
-        found = F.scaled_dot_product_attention(
-            mine, k.unsqueeze(0), v.unsqueeze(0), attn_mask=group.mask, enable_gqa=True
-        )
-        out[group.rows] = found[0].transpose(0, 1)
+        assert group.mask is not None
+        count = group.mask.shape[0]
+        mine = q[group.rows].view(-1, count, *q.shape[1:]).transpose(1, 2)
+        sequences = mine.shape[0]
+        k, v = group.runs.view(2, sequences, pool.kv_heads, -1, pool.head_dim)[..., : group.length, :]
+        found = F.scaled_dot_product_attention(mine, k, v, attn_mask=group.mask, enable_gqa=True)
+        out[group.rows] = found.transpose(1, 2).reshape(-1, *out.shape[1:])
+
+
+def _equally_far(chunks: list[KVSpan]) -> list[list[KVSpan]]:
+    """Runs of chunks whose rows follow one another and that have the same start and count."""
+    groups: list[list[KVSpan]] = []
+    for span in chunks:
+        last = groups[-1][-1] if groups else None
+        if last and (last.start, last.count, last.row + last.count) == (span.start, span.count, span.row):
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+    return groups
 
 
 def _alike(spans: list[KVSpan], block_tokens: int) -> list[list[KVSpan]]:
