@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.adapters import Adapter, AdapterTable, Place
-from engine.errors import AdapterBusyError, AdapterError, AdapterTooLargeError
+from engine.errors import AdapterBusyError, AdapterError, AdapterNotFoundError, AdapterTooLargeError
 from engine.event_log import EventLog
 from engine.messages import AdapterCommand, CommandResult
 from engine.pool import PagePool
@@ -116,6 +116,8 @@ class Commands:
         if adapter.queue:
             raise AdapterBusyError(f"{adapter.name!r}: {len(adapter.queue)} requests wait for it")
         self._residency.forget(adapter)
+        if (command_id := self._reading.pop(adapter.serial, None)) is not None:
+            self._answer(CommandResult(command_id, AdapterNotFoundError.code, "unloaded before it was read"))
         if adapter.pool is Place.HERE:
             self._residency.evict(adapter, by, "unloaded")
         if adapter.host is Place.HERE:

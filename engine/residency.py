@@ -92,8 +92,8 @@ class Residency:
         self._start_reads()
         self.missing_pages = 0
         for adapter in self._by_order(self._wanted):
-            if not adapter.wanted:
-                self.forget(adapter)
+            if not adapter.wanted:  # whoever asked has left; an image on its way is kept
+                del self._wanted[adapter.serial]
                 continue
             if adapter.host is Place.ABSENT:
                 self.want_image(adapter)

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from engine.adapters import Place
+from engine.modelled_executor import MODELLED_SHAPE
+from engine.random_adapters import make_adapters
 from tests.engine.core_harness import Harness
 
 
@@ -275,3 +279,20 @@ def test_telemetry_rebuilds_the_state() -> None:
     assert state.gauges.loads_total == sum(row.loads for row in state.adapters.values())
     assert state.gauges.generated_tokens_total == 800
     assert state.gauges.prompt_tokens_total == 1600
+
+
+def test_an_add_that_waits_for_the_host_is_always_answered(tmp_path: Path) -> None:
+    """By the read, or by whoever unloads the adapter before there was room to read it."""
+    make_adapters(tmp_path, MODELLED_SHAPE, 3, 16)
+    h = Harness(adapter_dirs=(str(tmp_path),), host_mib=1)
+    names = [f"tenant-adapter-{n:03d}" for n in range(3)]
+    assert {adapter.name for adapter in h.core.table} == set(names)
+    first = h.command("add", "again", str(tmp_path / names[0]), wait_host=True)
+    second = h.command("add", "waits", str(tmp_path / names[1]), wait_host=True)
+    h.core.tick()
+    assert first not in h.results
+    assert h.code("unload", "waits") == ""
+    assert h.results[second].code == "adapter_not_found"
+    h.run()
+    assert h.results[first].code == ""
+    h.core.check_integrity()
