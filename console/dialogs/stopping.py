@@ -51,6 +51,6 @@ class StoppingScreen(ModalScreen[None]):
         step = status.reason if status is not None and status.state is SupervisorState.STOPPING else ""
         rows: list[list[Part]] = [
             [(step or "asked to shut down", "bold $warning"), (f"   {waited_s:.1f} s", "$dim")],
-            [("SIGTERM first; who does not leave within six seconds gets SIGKILL, with its whole group", "$dim")],
+            [("after six seconds SIGKILL, to its whole process group", "$dim")],
         ]
         self.query_one("#ladder", Lines).show(rows)
