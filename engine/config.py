@@ -53,6 +53,19 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def checked(self) -> EngineConfig:
         """This configuration, or ConfigError that names the field and what it may be."""
+        for name in (
+            "pool_mib",
+            "host_mib",
+            "threads",
+            "max_seqs",
+            "max_batch_tokens",
+            "max_model_len",
+            "starvation_ms",
+        ):
+            if (value := getattr(self, name)) < 0:
+                raise ConfigError(f"--{name.replace('_', '-')} {value}: must not be negative")
+        if self.max_waiting < 1:
+            raise ConfigError(f"--max-waiting {self.max_waiting}: must be at least 1")
         if self.page_mib < 1 or self.page_mib & (self.page_mib - 1):
             raise ConfigError(f"--page-mib {self.page_mib}: must be a power of two")
         if not 0.0 <= self.kv_floor <= 1.0:

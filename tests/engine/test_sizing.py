@@ -54,3 +54,9 @@ def test_what_can_not_be_is_refused_with_the_arithmetic(config: dict[str, object
 def test_a_block_larger_than_a_page_is_refused() -> None:
     with pytest.raises(ConfigError, match="can't hold a KV block"):
         resolve_sizes(EngineConfig(engine="sim", page_mib=1), replace(MODELLED_SHAPE, num_layers=300), 24 * GIB)
+
+
+@pytest.mark.parametrize("field", ["pool_mib", "host_mib", "threads", "max_seqs", "max_batch_tokens", "max_model_len"])
+def test_negative_numbers_are_refused_by_name(field: str) -> None:
+    with pytest.raises(ConfigError, match=f"--{field.replace('_', '-')} -1: must not be negative"):
+        EngineConfig(engine="sim", **{field: -1}).checked()  # type: ignore[arg-type]
