@@ -18,7 +18,7 @@ from engine.core import EngineCore
 from engine.death_pipe import leave_at_end_of
 from engine.errors import ConfigError
 from engine.executor import Executor
-from engine.messages import CoreFailed, CoreMessage, StartPhase
+from engine.messages import CoreFailed, CoreMessage, StartPhase, TelemetryDelta
 
 
 def main() -> int:
@@ -40,6 +40,10 @@ def main() -> int:
 
     def publish(message: CoreMessage) -> None:
         outbox.send(ipc.encode(message))
+        if isinstance(message, TelemetryDelta):
+            for event in message.events:
+                if event.kind == "error":  # the log outlives the console's list of events
+                    sys.stderr.write(f"{event.adapter}: {event.detail}\n")
 
     try:
         return _run(read_config(arguments.config), inbox, publish)

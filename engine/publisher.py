@@ -62,8 +62,8 @@ class Publisher:
         self._sent = Gauges()
 
     def next_ns(self) -> int:
-        """When the next delta is due if nothing changes."""
-        return self._sent_ns + _HEARTBEAT_NS
+        """When the next delta is due if nothing else changes."""
+        return self._sent_ns + (self._period_ns if self._changed() else _HEARTBEAT_NS)
 
     def publish_if_due(self, now_ns: int) -> None:
         age = now_ns - self._sent_ns

@@ -281,6 +281,18 @@ def test_telemetry_rebuilds_the_state() -> None:
     assert state.gauges.prompt_tokens_total == 1600
 
 
+def test_the_last_change_is_told_at_once_and_not_with_the_next_heartbeat() -> None:
+    h = Harness()
+    h.request("r", max_tokens=3)
+    h.run()
+    assert h.core.idle_wait_s() <= 0.1
+    h.executor.sleep_until(h.executor.now_ns() + int(h.core.idle_wait_s() * 1e9) + 1)
+    h.core.tick()
+    assert h.state.gauges.finished_total == 1
+    assert h.state.gauges.kv_pages == 0
+    assert h.core.idle_wait_s() > 0.5
+
+
 def test_an_add_that_waits_for_the_host_is_always_answered(tmp_path: Path) -> None:
     """By the read, or by whoever unloads the adapter before there was room to read it."""
     make_adapters(tmp_path, MODELLED_SHAPE, 3, 16)
