@@ -88,9 +88,12 @@ def _exit_code(error: Exception) -> Exit | None:
     """None for what is a bug: it gets its traceback. Imports here, because most commands never fail."""
     from engine.client import EngineUnreachableError
     from engine.errors import ConfigError, EngineError
+    from store.errors import HistoryError
 
-    if isinstance(error, ConfigError):
-        return Exit.USAGE
+    if isinstance(error, ConfigError | OSError) and not isinstance(error, EngineUnreachableError):
+        return Exit.USAGE  # what the configuration or the file system does not allow
+    if isinstance(error, HistoryError):
+        return Exit.CHECK_FAILED
     if isinstance(error, EngineUnreachableError):
         return Exit.UNREACHABLE
     return Exit.CHECK_FAILED if isinstance(error, EngineError) else None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import click
 
 from console.engine_options import F
 from console.options import FRAME_RATES, ConsoleOptions
+from console.output import Exit, fail
 
 
 def screen_options(command: F) -> F:
@@ -16,6 +20,14 @@ def screen_options(command: F) -> F:
         callback=lambda _ctx, _param, value: int(value or 0),
     )(command)
     return click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")(command)
+
+
+def need_terminal(command: str, instead: str) -> None:
+    """Exit where no screen could be drawn or no key could come."""
+    if not sys.stdin.isatty() or not sys.stderr.isatty():
+        fail(f"{command} needs a terminal; {instead}", Exit.USAGE)
+    if os.environ.get("TERM", "dumb") == "dumb":
+        fail(f"{command} needs a terminal that can move its cursor (TERM is dumb or not set)", Exit.USAGE)
 
 
 def console_options(ascii_only: bool, frame_rate: int) -> ConsoleOptions:

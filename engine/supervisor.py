@@ -131,7 +131,11 @@ class EngineSupervisor:
 
     async def _run(self) -> None:
         while True:
-            process = self._spawn()
+            try:
+                process = self._spawn()
+            except OSError as error:
+                self._set(state=SupervisorState.FATAL, reason=f"it can't be started: {error}")
+                return
             ready_s = await self._watch(process)
             self._book_exit(process.returncode or 0)
             if process.returncode == 0:

@@ -4,7 +4,7 @@ import click
 
 from console import paths
 from console.engine_options import api_key
-from console.screen_options import console_options, screen_options
+from console.screen_options import console_options, need_terminal, screen_options
 
 
 @click.command()
@@ -15,6 +15,7 @@ def attach(url: str, ascii_only: bool, frame_rate: int) -> int:
 
     It is not stopped when the console ends.
     """
+    need_terminal("attach", "`loraconsole status` shows an engine without one")
     from console.app import run_console
 
     url = url if "://" in url else f"http://{url}"

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 import click
 
 from console import paths
 from console.engine_options import engine_options
-from console.output import Exit, fail
-from console.screen_options import console_options, screen_options
+from console.screen_options import console_options, need_terminal, screen_options
 
 
 @click.command()
@@ -20,10 +17,7 @@ def launch(ascii_only: bool, frame_rate: int, **engine: Any) -> int:
 
     The engine is a child of the console: it ends when the console ends, by whatever means, unless you detach it.
     """
-    if not sys.stdin.isatty() or not sys.stderr.isatty():
-        fail("launch needs a terminal; `loraconsole serve` runs an engine without one", Exit.USAGE)
-    if os.environ.get("TERM", "dumb") == "dumb":
-        fail("launch needs a terminal that can move its cursor (TERM is dumb or not set)", Exit.USAGE)
+    need_terminal("launch", "`loraconsole serve` runs an engine without one")
     from console.engine_start import engine_config
 
     config = engine_config(**engine)

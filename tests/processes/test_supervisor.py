@@ -110,6 +110,15 @@ async def test_detached_it_lives_on_and_can_be_shut_down(tmp_path: Path) -> None
         await until(lambda: not alive(tree), 8)
 
 
+async def test_a_state_folder_that_can_not_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    supervisor = EngineSupervisor(EngineConfig(engine="sim", port=free_port()), tmp_path / "file" / "state")
+    await supervisor.start()
+    await until(lambda: supervisor.status.state is SupervisorState.FATAL, 5)
+    assert "can't be started" in supervisor.status.reason
+    await supervisor.stop()
+
+
 async def test_an_open_host_needs_a_key(tmp_path: Path) -> None:
     supervisor = EngineSupervisor(EngineConfig(engine="sim", host="0.0.0.0"), tmp_path)
     with pytest.raises(ConfigError, match="API key"):
