@@ -41,7 +41,7 @@ class EditStressDialog(Dialog[dict[str, Any]]):
             for field, label, low, high in FIELDS:
                 value = self._changes.get(field, getattr(self._preset, field))
                 yield Label(label, classes="note")
-                yield Input(str(value), id=field, type="integer", validators=[Integer(low, high)])
+                yield Input(str(value), id=field, type="integer", validators=[Integer(low, high)], compact=True)
             yield Label("", id="problem", classes="problem")
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="cancel")
