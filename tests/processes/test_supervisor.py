@@ -12,7 +12,7 @@ import pytest
 from engine.client import EngineClient, EngineUnreachableError
 from engine.config import EngineConfig
 from engine.errors import ConfigError
-from engine.supervisor import EngineSupervisor, SupervisorState, SupervisorStatus
+from engine.supervisor import EngineSupervisor, SupervisorState, SupervisorStatus, _detached
 from tests.running_engine import alive, free_port, running_engine, tree_of, until
 
 
@@ -108,6 +108,7 @@ async def test_detached_it_lives_on_and_can_be_shut_down(tmp_path: Path) -> None
         assert await engine.client.health()
         await engine.client.shutdown()
         await until(lambda: not alive(tree), 8)
+        _detached.pop().wait()  # here it is our child still
 
 
 async def test_a_state_folder_that_can_not_be_made(tmp_path: Path) -> None:
