@@ -61,9 +61,11 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@touch $@
 
 bench: $(VENV)/.installed-dev
-	@echo "== loraconsole --help, aim 0.3 s" && $(BIN)/python -m tests.bench.help_time
-	@echo "== CPU engine beside transformers" && $(BIN)/python -m engine.microbench.cpu_speed
-	@echo "== 100 adapters in a pool of 20" && $(BIN)/python -m tests.bench.hundred_adapters
+	@status=0; \
+	echo "== loraconsole --help"; $(BIN)/python -m tests.bench.help_time || status=1; \
+	echo "== CPU engine beside transformers, 4 minutes"; $(BIN)/python -m engine.microbench.cpu_speed || status=1; \
+	echo "== 100 adapters in a pool of 20, 12 minutes"; $(BIN)/python -m tests.bench.hundred_adapters || status=1; \
+	exit $$status
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
