@@ -108,6 +108,7 @@ class EngineCore:
             link=info.link,
             dtype=info.dtype,
             threads=info.threads,
+            products=info.products,
             max_model_len=sizes.max_model_len,
             page_bytes=sizes.page_bytes,
             num_pages=sizes.num_pages,

@@ -62,6 +62,8 @@ def _run(config: EngineConfig, inbox: zmq.Socket[bytes], publish: ipc.Publish) -
     executor = _executor(config, publish)
     core = EngineCore(config, executor, publish)
     core.open()
+    info = core.info
+    sys.stderr.write(f"loraconsole: {info.model} on {info.device_name}, {info.threads} thread(s): {info.products}\n")
     try:
         while not core.stopping:
             while inbox.poll(0):

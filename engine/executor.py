@@ -8,7 +8,7 @@ own so that a modelled one can run on virtual time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from engine.messages import SamplingParams, StartPhase, TokenLogprob
@@ -97,11 +97,11 @@ class ExecutorInfo:
     link: str
     dtype: str
     threads: int
+    products: str  # which matrix products run, for people
     weights_bytes: int
     model_name: str
     model_path: str
     eos_token_ids: tuple[int, ...]
-    notes: tuple[str, ...] = field(default=())
 
 
 class Executor(Protocol):

@@ -110,6 +110,7 @@ class EngineInfo(Struct, frozen=True):
     link: str  # "host copy" on the CPU, "PCIe gen5 x16" on a GPU, "modelled"
     dtype: str
     threads: int
+    products: str  # which matrix products run, for people: "oneDNN packed weights, float32"
     max_model_len: int
     page_bytes: int
     num_pages: int

@@ -104,6 +104,7 @@ class ModelledExecutor:
             link="modelled",
             dtype="modelled",
             threads=1,
+            products="none: times come from a model",
             weights_bytes=0,
             model_name="modelled",
             model_path="",

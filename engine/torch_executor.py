@@ -18,6 +18,7 @@ from engine.errors import ConfigError
 from engine.executor import ExecutorInfo, Location, SequenceSlice, StepBatch, StepResult, TransferDone
 from engine.kernels.cpu_attention import KVSpan
 from engine.kernels.cpu_lora import LoraPlan, LoraSegment, LoraViews
+from engine.kernels.cpu_products import products_text
 from engine.kernels.pool_view import PoolView
 from engine.messages import StartPhase
 from engine.model_folder import read_model_config
@@ -68,6 +69,7 @@ class TorchExecutor:
             link="host copy",
             dtype=str(self._dtype).removeprefix("torch."),
             threads=self._threads,
+            products=products_text(self._dtype),
             weights_bytes=self._weights.nbytes,
             model_name=self._folder.name,
             model_path=str(self._folder),

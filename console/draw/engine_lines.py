@@ -80,6 +80,7 @@ def setting_rows(info: EngineInfo | None, width: int) -> list[list[Part]]:
         ("model folder", info.model_path or DASH),
         ("architecture", f"{info.architecture}, {info.dtype}, weights {size(info.weights_bytes)}"),
         ("device", f"{info.device}  {info.device_name}{threads}"),
+        ("matrix products", info.products),
         ("way into the pool", info.link),
         (pool_words(info), f"{size(pool_bytes)} = {count(info.num_pages)} pages of {size(info.page_bytes)}"),
         ("KV block", f"{info.block_tokens} tokens, {size(info.block_bytes)}"),

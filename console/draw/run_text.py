@@ -54,7 +54,7 @@ def setting_lines(run: Run) -> list[str]:
         f"seed {spec.seed}",
         f"engine      {run.engine} {engine.get('version', '')}, {run.model}, {engine.get('dtype', '')} on "
         f"{engine.get('device_name', DASH)}, {engine.get('threads', DASH)} thread(s), "
-        f"{engine.get('num_pages', DASH)} pages",
+        f"{engine.get('products', DASH)}, {engine.get('num_pages', DASH)} pages",
         f"machine     {machine.get('system', DASH)}, {machine.get('cores', DASH)} cores, {memory}",
     ]
 

@@ -34,6 +34,7 @@ def info(num_pages: int = 256, device: str = "cpu") -> EngineInfo:
         link="PCIe gen5 x16" if on_gpu else "host copy",
         dtype="bfloat16" if on_gpu else "float32",
         threads=1,
+        products="cuBLAS" if on_gpu else "oneDNN packed weights, float32",
         max_model_len=2048,
         page_bytes=16 * MIB,
         num_pages=num_pages,

@@ -21,6 +21,7 @@ from transformers import (
 
 from engine.config import EngineConfig
 from engine.errors import ModelFolderError
+from engine.kernels import cpu_products
 from engine.torch_executor import TorchExecutor
 from tests.engine.oracle import Driver, Oracle, peft_adapters, tiny_llama
 
@@ -77,6 +78,14 @@ def test_a_window_is_refused(tmp_path: Path) -> None:
         TorchExecutor(EngineConfig(model=str(folder)))
 
 
+def test_float32_without_packed_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on aarch64 and macOS."""
+    monkeypatch.setattr(cpu_products, "packs", lambda _dtype: False)
+    torch.manual_seed(0)
+    folder = saved(Qwen2ForCausalLM(Qwen2Config(**SIZES)), tmp_path / "model")
+    assert worst(folder, lora_on_all(folder, tmp_path)) <= 1e-3
+
+
 def test_sharded_weights(tmp_path: Path) -> None:
     whole = tiny_llama(tmp_path / "whole")
     model = AutoModelForCausalLM.from_pretrained(whole, dtype=torch.float32)
@@ -91,8 +100,11 @@ def test_a_checkpoint_in_bfloat16_is_computed_in_float32(tmp_path: Path) -> None
     assert worst(saved(model, tmp_path / "bf16"), {}) <= 1e-3
 
 
-def test_serving_in_bfloat16(tmp_path: Path) -> None:
-    """As close to float32 as the oracle itself is in bfloat16."""
+@pytest.mark.parametrize("plain", [False, True], ids=["as this CPU can", "plain"])
+def test_serving_in_bfloat16(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain: bool) -> None:
+    """As close to float32 as the oracle itself is in bfloat16; on any CPU also as one without AVX-512 computes."""
+    if plain:
+        monkeypatch.setattr(cpu_products, "packs", lambda _dtype: False)
     folder = tiny_llama(tmp_path / "model")
     expected = Oracle(folder, {}).logits("", IDS)
     theirs = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
@@ -100,6 +112,7 @@ def test_serving_in_bfloat16(tmp_path: Path) -> None:
         allowed = 2 * float((theirs(torch.tensor([IDS])).logits[0].float() - expected).abs().max())
     ours = Driver(folder, {}, pages=8, dtype="bfloat16")
     found = torch.cat([ours.step([("s", "", IDS[:30])])["s"], ours.step([("s", "", IDS[30:])])["s"]])
+    assert ours.executor.info.products == cpu_products.products_text(torch.bfloat16)
     ours.close()
     assert 0 < float((found - expected).abs().max()) <= allowed
 

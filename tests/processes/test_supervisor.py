@@ -32,6 +32,7 @@ async def test_a_killed_core_is_seen_and_restarted(tmp_path: Path) -> None:
         await until(lambda: supervisor.status.state is SupervisorState.READY, 30)
         assert supervisor.status.restarts == 1
         assert not alive(before)
+        assert any("times come from a model" in line for line in supervisor.status.log_tail)  # what computes, at start
 
 
 async def test_a_killed_server_takes_its_core_along(tmp_path: Path) -> None:
