@@ -63,6 +63,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 bench: $(VENV)/.installed-dev
 	@status=0; \
 	echo "== loraconsole --help"; $(BIN)/python -m tests.bench.help_time || status=1; \
+	echo "== head to body over a kept-alive connection"; $(BIN)/python -m tests.bench.keep_alive_gap || status=1; \
 	echo "== CPU engine beside transformers, 4 minutes"; $(BIN)/python -m engine.microbench.cpu_speed || status=1; \
 	echo "== 100 adapters in a pool of 20, 12 minutes"; $(BIN)/python -m tests.bench.hundred_adapters || status=1; \
 	exit $$status

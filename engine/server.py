@@ -51,7 +51,9 @@ class EngineServer(uvicorn.Server):
 def bind(config: EngineConfig) -> socket.socket:
     """The listening socket. Raises PortInUseError that names the owner where it can be known."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    # Named, since asyncio turns Nagle's algorithm off only for sockets of this protocol, not of "whatever fits". With
+    # it a small answer waits up to 40 ms for the client's delayed ACK.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((config.host, config.port))

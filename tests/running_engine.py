@@ -114,4 +114,11 @@ def tree_of(pid: int) -> list[psutil.Process]:
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
     """psutil compares start times: a reused pid is another process."""
-    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    return [p for p in processes if _alive(p)]
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # ended between the two questions
+        return False
