@@ -9,6 +9,7 @@ from console import paths
 from console.engine_options import api_key
 from console.output import talk
 from engine.config import EngineConfig
+from engine.modelled_executor import MODELLED_NAME
 
 
 def engine_config(
@@ -17,16 +18,14 @@ def engine_config(
     """Raises ConfigError. Shows the progress of a download on stderr."""
     roots = [str(path.expanduser().absolute()) for path in adapter_dirs]
     folder = model.expanduser().absolute() if model is not None else None
-    if engine == "unified":
-        if folder is None:
-            folder = default_model()
-            if demo_adapters:
-                from engine.demo_adapters import demo_adapter_dir
+    if engine == "unified" and folder is None:
+        folder = default_model()
+        if demo_adapters:
+            from engine.demo_adapters import demo_adapter_dir
 
-                roots.append(str(demo_adapter_dir()))
-        made = paths.adapters_dir(folder.name)
-        if demo_adapters and made.is_dir():
-            roots.append(str(made))
+            roots.append(str(demo_adapter_dir()))
+    if demo_adapters:
+        roots += _made_here(folder.name if folder is not None else MODELLED_NAME)
     values: dict[str, Any] = {
         "engine": engine,
         "model": str(folder or ""),
@@ -34,6 +33,16 @@ def engine_config(
         "api_key": api_key(),
     }
     return EngineConfig(**values | rest).checked()
+
+
+def _made_here(model_name: str) -> list[str]:
+    """The root of adapters that are made here for this model, now or while the engine runs."""
+    made = paths.adapters_dir(model_name)
+    try:
+        made.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return []  # a data folder that can't be written: then none can be made either
+    return [str(made)]
 
 
 def default_model() -> Path:

@@ -31,7 +31,7 @@ class Session:
     stress: StressRun = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stress = StressRun(self.client, self.database_path, self.api_key)
+        self.stress = StressRun(self.client, self.database_path)
 
     @property
     def supervised(self) -> SupervisorStatus | None:

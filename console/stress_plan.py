@@ -5,29 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from engine.client import EngineClient
-from stress.spec import PRESETS, SpecError, StressSpec, preset_spec
+from engine.messages import EngineInfo
+from stress.scenarios import PRESETS, preset_spec
+from stress.spec import SpecError, StressSpec
 
 
-async def plan(client: EngineClient, preset: str, api_key: str, changes: Mapping[str, Any]) -> StressSpec:
-    """Asks the engine for its adapters. ``changes``: fields of StressSpec; None leaves the preset's value.
+async def plan(
+    client: EngineClient, preset: str, api_key: str, changes: Mapping[str, Any], accept_fewer: bool = False
+) -> StressSpec:
+    """Asks the engine for its adapters and its limits. ``changes``, ``accept_fewer``: as ``preset_spec`` takes them.
 
-    Raises SpecError, EngineUnreachableError or EngineError.
+    Raises SpecError (TooFewAdaptersError is one), EngineUnreachableError or EngineError.
     """
     if preset not in PRESETS:
         raise SpecError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
     snapshot = await client.snapshot()
-    names = sorted(row.name for row in snapshot.adapters if row.state != "failed")
-    wanted = changes.get("adapter_count")
-    count = PRESETS[preset].adapter_count if wanted is None else int(wanted)
-    chosen = tuple(_tenants_first(names)[:count])
-    spec = preset_spec(preset, client.base_url, snapshot.info.model, chosen, api_key)
-    given = {name: value for name, value in changes.items() if value is not None}
-    return msgspec.structs.replace(spec, **given | {"adapters": chosen, "adapter_count": len(chosen)}).checked()
+    names = [row.name for row in snapshot.adapters if row.state != "failed"]
+    spec = preset_spec(preset, client.base_url, snapshot.info.model, names, api_key, changes, accept_fewer)
+    _fits(spec, snapshot.info, await client.count_tokens([{"role": "user", "content": spec.prompt}]))
+    return spec
 
 
-def _tenants_first(names: list[str]) -> list[str]:
-    """The article's adapters where they exist, so that its runs compare; the others after them."""
-    return sorted(names, key=lambda name: (not name.startswith("tenant-adapter-"), name))
+def _fits(spec: StressSpec, info: EngineInfo, prompt_tokens: int) -> None:
+    """Requests that the engine would refuse or cut short are no test of it."""
+    if spec.workers > info.max_requests:
+        raise SpecError(
+            f"workers is {spec.workers}: this engine takes {info.max_requests} requests at a time "
+            "(--max-seqs and --max-waiting of `serve`)"
+        )
+    room = info.max_model_len - prompt_tokens
+    if spec.max_tokens > room:
+        raise SpecError(
+            f"max_tokens is {spec.max_tokens}: the longest sequence of this engine is {info.max_model_len} tokens and "
+            f"the prompt takes {prompt_tokens}, so {max(room, 0)} at most"
+        )

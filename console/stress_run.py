@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from console.recorder import RecorderMessage, RecordingTrouble, record_stress
-from console.stress_plan import plan
 from engine.client import EngineClient, EngineUnreachableError
 from engine.errors import EngineError
 from engine.messages import Gauges
 from store.errors import HistoryError
 from stress.metrics import Progress
+from stress.scenarios import adapter_words, departures
 from stress.spec import SpecError, StressSpec
 
 _LOG_LINES = 100
@@ -23,10 +21,9 @@ _LOG_LINES = 100
 class StressRun:
     """``begun``: the engine's counters when it started, so that the screen can show what this run did to them."""
 
-    def __init__(self, client: EngineClient, database_path: Path, api_key: str) -> None:
+    def __init__(self, client: EngineClient, database_path: Path) -> None:
         self._client = client
         self._database_path = database_path
-        self._api_key = api_key
         self._cancel = asyncio.Event()
         self.running = False
         self.spec: StressSpec | None = None
@@ -35,20 +32,20 @@ class StressRun:
         self.last_run_id = ""
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
 
-    async def run(self, preset: str, changes: Mapping[str, Any], gauges: Gauges | None) -> None:
+    async def run(self, spec: StressSpec, gauges: Gauges | None) -> None:
         """Until it ended or was stopped. Errors end in ``log``."""
         assert not self.running, "one stress test at a time"
         self.running = True
         self._cancel = asyncio.Event()
         self.progress = None
         self.begun = gauges
+        self.spec = spec
+        preset = spec.scenario
+        self.log.append(f"{preset}: {spec.requests} requests, {spec.workers} workers, {adapter_words(spec)}")
+        if changed := departures(spec):
+            self.log.append(f"{preset}: not as it is defined: {', '.join(changed)}")
         try:
-            self.spec = await plan(self._client, preset, self._api_key, changes)
-            over = f"over {len(self.spec.adapters)} adapters" if self.spec.adapters else "to the base model"
-            self.log.append(f"{preset}: {self.spec.requests} requests {over}, {self.spec.workers} workers")
-            self.last_run_id = await record_stress(
-                self.spec, self._client, self._database_path, self._hear, self._cancel
-            )
+            self.last_run_id = await record_stress(spec, self._client, self._database_path, self._hear, self._cancel)
             self.log.append(f"{preset}: recorded as {self.last_run_id}")
         except (SpecError, HistoryError, EngineUnreachableError, EngineError) as error:
             self.log.append(f"{preset}: {error}")

@@ -78,6 +78,10 @@ class EngineClient:
         else:
             await self._post(f"/console/adapters/{quote(name, safe='')}/{action}", {})
 
+    async def count_tokens(self, messages: Sequence[Mapping[str, str]]) -> int:
+        """Of a prompt, as the model's chat template joins it."""
+        return int((await self._post("/tokenize", {"messages": list(messages)})).json()["count"])
+
     async def shutdown(self) -> None:
         await self._post("/console/shutdown", {})
 
@@ -128,9 +132,9 @@ class EngineClient:
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
 
-    async def _post(self, path: str, body: Mapping[str, Any]) -> None:
+    async def _post(self, path: str, body: Mapping[str, Any]) -> httpx.Response:
         try:
-            _checked(await self._http.post(path, json=body))
+            return _checked(await self._http.post(path, json=body))
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
 

@@ -110,6 +110,7 @@ class EngineCore:
             threads=info.threads,
             products=info.products,
             max_model_len=sizes.max_model_len,
+            max_requests=sizes.max_seqs + config.max_waiting,
             page_bytes=sizes.page_bytes,
             num_pages=sizes.num_pages,
             block_tokens=sizes.block_tokens,

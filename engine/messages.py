@@ -112,6 +112,7 @@ class EngineInfo(Struct, frozen=True):
     threads: int
     products: str  # which matrix products run, for people: "oneDNN packed weights, float32"
     max_model_len: int
+    max_requests: int  # running and waiting at a time; more are refused
     page_bytes: int
     num_pages: int
     block_tokens: int

@@ -28,6 +28,7 @@ from engine.packing import AdapterLayout
 from engine.peft import AdapterManifest
 from engine.shape import ModelShape
 
+MODELLED_NAME = "modelled"
 # SmolLM2-135M's, so that a page holds as many tokens as with the default model; tokens are bytes.
 MODELLED_SHAPE = ModelShape(
     architecture="ModelledForCausalLM",
@@ -106,7 +107,7 @@ class ModelledExecutor:
             threads=1,
             products="none: times come from a model",
             weights_bytes=0,
-            model_name="modelled",
+            model_name=MODELLED_NAME,
             model_path="",
             eos_token_ids=(EOS_TOKEN_ID,),
         )

@@ -18,6 +18,7 @@ from engine.generation import Generator, Piece, Usage
 from engine.http_errors import engine_error_body
 from engine.messages import SamplingParams
 from engine.openai_schema import (
+    ChatMessage,
     ChatRequest,
     CompletionRequest,
     DetokenizeRequest,
@@ -47,9 +48,7 @@ def router(generator: Generator) -> APIRouter:
     @api.post("/v1/chat/completions")
     async def chat(body: ChatRequest, request: Request) -> Response:
         adapter = generator.adapter_of(body.model)
-        messages = [message.plain() for message in body.messages]
-        size = sum(len(message["content"]) for message in messages)
-        ids = await generator.encode(lambda: generator.tokenizer.encode_chat(messages), size)
+        ids = await _encode_chat(generator, body.messages)
         logprobs = max(1, body.top_logprobs or 0) if body.logprobs else 0
         most = body.most_tokens or _rest(generator, ids)
         sampling = body.sampling(most, logprobs)
@@ -81,7 +80,11 @@ def router(generator: Generator) -> APIRouter:
 
     @api.post("/tokenize")
     async def tokenize(body: TokenizeRequest) -> dict[str, Any]:
-        ids = await generator.encode(lambda: generator.tokenizer.encode(body.prompt), len(body.prompt))
+        if body.messages is not None:
+            ids = await _encode_chat(generator, body.messages)
+        else:
+            text = body.prompt or ""
+            ids = await generator.encode(lambda: generator.tokenizer.encode(text), len(text))
         return {"tokens": ids, "count": len(ids), "max_model_len": generator.max_model_len}
 
     @api.post("/detokenize")
@@ -90,6 +93,12 @@ def router(generator: Generator) -> APIRouter:
         return {"prompt": generator.tokenizer.decode(body.tokens)}
 
     return api
+
+
+async def _encode_chat(generator: Generator, messages: list[ChatMessage]) -> list[int]:
+    plain = [message.plain() for message in messages]
+    size = sum(len(message["content"]) for message in plain)
+    return await generator.encode(lambda: generator.tokenizer.encode_chat(plain), size)
 
 
 def _rest(generator: Generator, ids: list[int]) -> int:

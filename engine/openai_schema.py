@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -144,8 +144,17 @@ class UnloadAdapterRequest(BaseModel):
 
 
 class TokenizeRequest(BaseModel):
+    """vLLM's body of /tokenize: a text, or messages as the chat template joins them."""
+
     model: str | None = None
-    prompt: str
+    prompt: str | None = None
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2048)] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.prompt is None) == (self.messages is None):
+            raise ValueError("give either prompt or messages")
+        return self
 
 
 class DetokenizeRequest(BaseModel):

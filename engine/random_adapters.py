@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -30,9 +31,10 @@ def make_adapters(
     prefix: str = "tenant-adapter-",
     targets: Sequence[str] = ATTENTION_MODULES,
     seed: int = 0,
+    first: int = 0,
     on_progress: Callable[[int, int], None] = lambda _done, _count: None,
 ) -> list[Path]:
-    """Folders ``<prefix>000``, ``<prefix>001``, ... under ``out_dir``, bfloat16, alpha = rank.
+    """Folders ``<prefix>000``, ``<prefix>001``, ... under ``out_dir``, numbered from ``first``, bfloat16, alpha = rank.
 
     An adapter's bytes depend on ``seed`` and its number alone, not on ``count``. Each folder appears by a rename when
     it is complete. Raises AdapterExistsError before anything is written when a name is taken, and AdapterInvalidError
@@ -45,18 +47,24 @@ def make_adapters(
     largest = min((min(shape.module_dims(module)) for module in targets), default=0)
     if not 1 <= rank <= largest:
         raise AdapterInvalidError(f"rank {rank}: must be between 1 and {largest} for these targets")
-    folders = [out_dir / f"{prefix}{number:03d}" for number in range(count)]
+    folders = [out_dir / f"{prefix}{number:03d}" for number in range(first, first + count)]
     if taken := [folder for folder in folders if folder.exists()]:
         raise AdapterExistsError(f"{taken[0]} exists already ({len(taken)} of {count} do)")
     out_dir.mkdir(parents=True, exist_ok=True)
-    for number, folder in enumerate(folders):
+    for number, folder in enumerate(folders, first):
         with tempfile.TemporaryDirectory(prefix=".making-", dir=out_dir, ignore_cleanup_errors=True) as work:
             made = Path(work) / "adapter"
             made.mkdir()
             _write(made, shape, rank, targets, np.random.default_rng([seed, number]))
             os.rename(made, folder)
-        on_progress(number + 1, count)
+        on_progress(number + 1 - first, count)
     return folders
+
+
+def next_number(out_dir: Path, prefix: str) -> int:
+    """After the highest that exists there; 0 where there is none."""
+    names = (path.name.removeprefix(prefix) for path in out_dir.glob(f"{glob.escape(prefix)}*"))
+    return max((int(name) + 1 for name in names if name.isascii() and name.isdigit()), default=0)
 
 
 def _write(folder: Path, shape: ModelShape, rank: int, targets: Sequence[str], rng: np.random.Generator) -> None:

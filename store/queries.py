@@ -13,6 +13,7 @@ from engine.messages import EngineEvent, Gauges
 from store.errors import RunNotFoundError
 from store.schema import EVENT_COLUMNS, REQUEST_COLUMNS, SAMPLE_COLUMNS, TABLES, to_struct
 from stress.metrics import RequestRecord, StressSummary
+from stress.spec import StressSpec
 
 RunStatus: TypeAlias = Literal["running", "finished", "interrupted", "failed"]
 _PAGE_ROWS = 2000
@@ -44,6 +45,11 @@ class Run(Struct, frozen=True, kw_only=True):
     def summary(self) -> StressSummary | None:
         """None while it runs."""
         return msgspec.json.decode(self.summary_json, type=StressSummary) if self.summary_json else None
+
+    @property
+    def spec(self) -> StressSpec:
+        """Without secrets."""
+        return msgspec.json.decode(self.spec_json, type=StressSpec)
 
     @property
     def partial(self) -> bool:

@@ -12,6 +12,7 @@ import sys
 
 import msgspec
 
+from stress import open_files
 from stress.load_generator import LoadGenerator
 from stress.metrics import StressMessage
 from stress.spec import SpecError, StressSpec
@@ -24,6 +25,7 @@ def main() -> int:
     except (msgspec.MsgspecError, SpecError) as error:
         sys.stderr.write(f"stress: {error}\n")
         return 2
+    open_files.allow(spec.workers)
     try:
         asyncio.run(_run(spec, stop_on_eof="--stop-on-eof" in sys.argv[1:]))
     except BrokenPipeError:

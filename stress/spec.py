@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
+
+from stress.open_files import most_workers
 
 Assignment: TypeAlias = Literal["uniform", "round_robin", "zipf"]
 WarmUp: TypeAlias = Literal["none", "base", "each_adapter"]
@@ -33,7 +34,9 @@ class StressSpec(msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     workers: int
     max_tokens: int
-    adapter_count: int = 0  # how many of the engine's adapters a preset spreads over
+    adapter_count: int = 0  # how many adapters were asked for; ``adapters`` are those that it runs over
+    only: str = ""  # adapters to pick from, by a shell pattern of their names; empty: all
+    asked: dict[str, int] = {}  # numbers of the scenario that this run departs from, by field and "adapters"
     base_url: str = ""
     api_key: str = ""
     model: str = ""
@@ -52,6 +55,8 @@ class StressSpec(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("requests", "workers", "max_tokens"):
             if getattr(self, name) < 1:
                 raise SpecError(f"{name} is {getattr(self, name)}: must be at least 1")
+        if self.workers > (most := most_workers()):
+            raise SpecError(f"workers is {self.workers}: {most} connections are this user's limit (ulimit -Hn)")
         if not self.base_url.startswith(("http://", "https://")):
             raise SpecError(f"base_url {self.base_url!r}: must start with http:// or https://")
         if not self.adapters and not self.model:
@@ -73,39 +78,3 @@ class StressSpec(msgspec.Struct, frozen=True, kw_only=True):
     def public(self) -> StressSpec:
         """Without secrets: what history keeps."""
         return msgspec.structs.replace(self, api_key="")
-
-
-PRESETS: dict[str, StressSpec] = {
-    "article-500": StressSpec(
-        scenario="article-500", requests=500, workers=200, max_tokens=128, adapter_count=100, temperature=0.2,
-        timeout_s=3600.0,
-    ),
-    "article-5000": StressSpec(
-        scenario="article-5000", requests=5000, workers=200, max_tokens=128, adapter_count=100, temperature=0.2,
-        timeout_s=3600.0,
-    ),
-    "article-cpu": StressSpec(
-        scenario="article-cpu", requests=100, workers=16, max_tokens=16, adapter_count=16, temperature=0.2,
-        timeout_s=1800.0,
-    ),
-}  # fmt: skip
-
-PRESET_NOTES: dict[str, str] = {
-    "article-500": "500 requests, 200 workers, 100 adapters, 128 tokens: for a GPU",
-    "article-5000": "5,000 requests, 200 workers, 100 adapters, 128 tokens: for a GPU",
-    "article-cpu": "100 requests, 16 workers, 16 adapters, 16 tokens: minutes on a laptop",
-}
-
-
-def preset_spec(name: str, base_url: str, model: str, adapters: Sequence[str], api_key: str = "") -> StressSpec:
-    """The preset against one engine; of ``adapters`` it takes the first ``adapter_count`` names in sorted order.
-
-    With fewer adapters it takes them all, and ``adapter_count`` says how many; without any, the base model.
-    Raises SpecError for an unknown preset.
-    """
-    if name not in PRESETS:
-        raise SpecError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
-    chosen = tuple(sorted(adapters)[: PRESETS[name].adapter_count])
-    return msgspec.structs.replace(
-        PRESETS[name], base_url=base_url, api_key=api_key, model=model, adapters=chosen, adapter_count=len(chosen)
-    ).checked()

@@ -12,7 +12,7 @@ from engine.client import EngineClient
 from engine.config import EngineConfig
 from engine.server import bind
 from stress.load_generator import open_client
-from stress.spec import PRESETS
+from stress.scenarios import PRESETS
 from tests.running_engine import free_port
 from tests.sockets import nodelay_of_connections
 from tests.stress.sse_server import sse_server

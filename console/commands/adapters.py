@@ -152,10 +152,23 @@ def check(folders: tuple[Path, ...], model: Path | None, page_mib: int, as_json:
 @click.option("--out", type=click.Path(path_type=Path), help="Default: where `launch` and `serve` look for this model.")
 @click.option("--model", type=click.Path(path_type=Path), help="The base model's folder. Default: the default model.")
 @click.option("--seed", type=int, default=0, show_default=True)
-def make(count: int, rank: int, prefix: str, out: Path | None, model: Path | None, seed: int) -> None:
+@click.option("--first", type=click.IntRange(0, 999_999), default=0, show_default=True, help="Number of the first.")
+@click.option("--add", "register", is_flag=True, help="Register them with the running engine, too.")
+@url_options
+def make(
+    count: int,
+    rank: int,
+    prefix: str,
+    out: Path | None,
+    model: Path | None,
+    seed: int,
+    first: int,
+    register: bool,
+    url: str,
+) -> None:
     """Make random adapters of a model's shape, for load tests.
 
-    An engine registers them when it starts.
+    An engine registers them when it starts; with --add a running one does so now.
     """
     from rich.progress import Progress
 
@@ -167,11 +180,14 @@ def make(count: int, rank: int, prefix: str, out: Path | None, model: Path | Non
     with Progress(console=talk(), transient=True) as progress:
         task = progress.add_task(f"{count} adapters of rank {rank}", total=count)
         made = make_adapters(
-            out, read_shape(folder, element_bytes=2), count, rank, prefix=prefix, seed=seed,
+            out, read_shape(folder, element_bytes=2), count, rank, prefix=prefix, seed=seed, first=first,
             on_progress=lambda done, _count: progress.update(task, completed=done),
         )  # fmt: skip
     emit(str(out))
-    say(f"{len(made)} adapters: {made[0].name} ... {made[-1].name}. A running engine takes them with `adapters add`.")
+    if register:
+        asyncio.run(_register(made, url))
+    registered = "Registered" if register else "A running engine takes them with `adapters add`"
+    say(f"{len(made)} adapters: {made[0].name} ... {made[-1].name}. {registered}.")
 
 
 def _model_folder(model: Path | None) -> Path:
@@ -194,6 +210,17 @@ def _act(action: AdapterAction, name: str, url: str, path: str = "") -> None:
 
     asyncio.run(act())
     say(_DONE[action].format(name))
+
+
+async def _register(folders: list[Path], url: str) -> None:
+    from engine.client import EngineClient
+
+    client = EngineClient(url, api_key())
+    try:
+        for folder in folders:
+            await client.adapter("add", folder.name, str(folder))
+    finally:
+        await client.aclose()
 
 
 async def _snapshot(url: str) -> Snapshot:

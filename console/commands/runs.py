@@ -23,7 +23,7 @@ def runs() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON list.")
 def list_all(limit: int, as_json: bool) -> None:
     """List runs, newest first."""
-    from console.draw.run_row import run_cells
+    from console.draw.run_row import DEPARTS, run_cells
     from store.database import open_reader
     from store.export import run_object
     from store.queries import list_runs
@@ -43,6 +43,8 @@ def list_all(limit: int, as_json: bool) -> None:
     for run in found:
         table.add_row(*run_cells(run))
     emit_table(table)
+    if any(run.spec.asked for run in found):
+        say(DEPARTS)
 
 
 @runs.command()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from console.recorder import RecorderMessage
+    from engine.client import EngineClient
+    from stress.spec import StressSpec
 
 
 @click.group()
@@ -26,7 +29,7 @@ def stress() -> None:
 @click.option("--json", "as_json", is_flag=True, help="A JSON object of presets.")
 def list_presets(as_json: bool) -> None:
     """List the presets."""
-    from stress.spec import PRESET_NOTES, PRESETS
+    from stress.scenarios import PRESET_NOTES, PRESETS
 
     if as_json:
         emit_json(PRESETS)
@@ -37,23 +40,87 @@ def list_presets(as_json: bool) -> None:
     emit_table(table)
 
 
+_CHANGES = (
+    url_options,
+    click.option("--requests", type=click.IntRange(1, 1_000_000), help="How many."),
+    click.option("--workers", type=click.IntRange(1, 4096), help="Clients at a time."),
+    click.option("--adapters", "adapter_count", type=click.IntRange(0, 100_000), help="How many; 0: the base model."),
+    click.option("--only", metavar="PATTERN", help="Adapters to pick from, such as 'tenant-adapter-*'."),
+    click.option("--max-tokens", type=click.IntRange(1, 1 << 20), help="Longest answer."),
+    click.option("--temperature", type=click.FloatRange(0, 2)),
+    click.option("--seed", type=int, help="Of the picks of adapters."),
+    click.option("--prompt", help="Instead of the preset's."),
+)
+
+
+def _change_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_CHANGES):
+        command = option(command)
+    return command
+
+
 @stress.command()
 @click.argument("preset")
-@url_options
-@click.option("--requests", type=click.IntRange(1, 1_000_000), help="How many.")
-@click.option("--workers", type=click.IntRange(1, 4096), help="Clients at a time.")
-@click.option("--adapters", "adapter_count", type=click.IntRange(0, 100_000), help="How many; 0: the base model.")
-@click.option("--max-tokens", type=click.IntRange(1, 1 << 20), help="Longest answer.")
-@click.option("--temperature", type=click.FloatRange(0, 2))
-@click.option("--seed", type=int, help="Of the picks of adapters.")
-@click.option("--prompt", help="Instead of the preset's.")
+@_change_options
 @click.option("--json", "as_json", is_flag=True, help="The run as one JSON object on stdout.")
 def run(preset: str, url: str, as_json: bool, **changes: Any) -> int:
     """Run PRESET against an engine and record it. Ctrl-C keeps what was measured, marked partial.
 
-    Exit code 1 when a request failed, 130 when interrupted.
+    What can't be run as asked is refused (exit code 2). Exit code 1 when a request failed, 130 when interrupted.
     """
     return asyncio.run(_run(preset, url, as_json, changes))
+
+
+@stress.command()
+@click.argument("preset")
+@_change_options
+@click.option("--json", "as_json", is_flag=True, help="The plan as one JSON object on stdout.")
+def plan(preset: str, url: str, as_json: bool, **changes: Any) -> None:
+    """Say what PRESET would do to an engine, and whether it can. Sends no request."""
+    spec = asyncio.run(_plan(preset, url, changes))
+    if as_json:
+        emit_json(spec.public())
+        return
+    from stress.workload import plan_hash
+
+    for line in _plan_lines(spec):
+        emit(line)
+    emit(f"plan hash {plan_hash(spec)[:16]}: runs with the same one asked the same")
+
+
+async def _plan(preset: str, url: str, changes: dict[str, Any]) -> StressSpec:
+    from engine.client import EngineClient
+
+    client = EngineClient(url, api_key())
+    try:
+        return await _checked_plan(client, preset, changes)
+    finally:
+        await client.aclose()
+
+
+async def _checked_plan(client: EngineClient, preset: str, changes: dict[str, Any]) -> StressSpec:
+    """Ends the command with exit code 2, and the ways on, where the engine can't do what was asked."""
+    from console.missing_adapters import ways_on
+    from console.stress_plan import plan
+    from stress.scenarios import TooFewAdaptersError
+    from stress.spec import SpecError
+
+    try:
+        return await plan(client, preset, api_key(), changes)
+    except TooFewAdaptersError as error:
+        ways = ways_on(error, (await client.snapshot()).info, client.base_url)
+        fail("\n".join((str(error), *(f"  {way}" for way in ways))), Exit.USAGE)
+    except SpecError as error:
+        fail(str(error), Exit.USAGE)
+
+
+def _plan_lines(spec: StressSpec) -> list[str]:
+    from stress.scenarios import adapter_words, departures
+
+    lines = [f"{spec.requests} requests, {spec.workers} workers, {adapter_words(spec)}, {spec.max_tokens} tokens each"]
+    if changed := departures(spec):
+        lines.append(f"not as {spec.scenario} is defined: {', '.join(changed)}")
+    return lines
 
 
 async def _run(preset: str, url: str, as_json: bool, changes: dict[str, Any]) -> int:
@@ -61,7 +128,6 @@ async def _run(preset: str, url: str, as_json: bool, changes: dict[str, Any]) ->
 
     from console.draw.run_text import run_title, summary_lines
     from console.recorder import record_stress
-    from console.stress_plan import plan
     from engine.client import EngineClient
     from store.database import open_reader
     from store.errors import HistoryError
@@ -76,11 +142,9 @@ async def _run(preset: str, url: str, as_json: bool, changes: dict[str, Any]) ->
     client = EngineClient(url, api_key())
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[words]}"))
     try:
-        spec = await plan(client, preset, api_key(), changes)
-        say(
-            f"{spec.requests} requests, {spec.workers} workers, {len(spec.adapters) or 'no'} adapters, "
-            f"{spec.max_tokens} tokens each"
-        )
+        spec = await _checked_plan(client, preset, changes)
+        for line in _plan_lines(spec):
+            say(line)
         with Progress(*columns, console=talk(), transient=True) as bar:
             task = bar.add_task(preset, total=spec.requests, words="")
             run_id = await record_stress(

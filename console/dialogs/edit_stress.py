@@ -18,7 +18,7 @@ from stress.spec import StressSpec
 FIELDS = (
     ("requests", "Requests", 1, 1_000_000),
     ("workers", "Workers: clients at a time", 1, 4096),
-    ("adapter_count", "Adapters; 0 for the base model alone", 0, 100_000),
+    ("adapter_count", "Adapters; 0 for the base model", 0, 100_000),
     ("max_tokens", "Max tokens of an answer", 1, 1 << 20),
 )
 
@@ -26,6 +26,13 @@ FIELDS = (
 class EditStressDialog(Dialog[dict[str, Any]]):
     """Answers the fields that differ from the preset."""
 
+    DEFAULT_CSS = """
+    EditStressDialog {
+        .field { height: 2; }
+        .field Label { width: 34; }
+        .field Input { width: 1fr; margin: 0; }
+    }
+    """
     BINDINGS: ClassVar[list[BindingType]] = []
 
     def __init__(self, preset: StressSpec, changes: Mapping[str, Any]) -> None:
@@ -40,8 +47,12 @@ class EditStressDialog(Dialog[dict[str, Any]]):
         with box:
             for field, label, low, high in FIELDS:
                 value = self._changes.get(field, getattr(self._preset, field))
-                yield Label(label, classes="note")
-                yield Input(str(value), id=field, type="integer", validators=[Integer(low, high)], compact=True)
+                with Horizontal(classes="field"):
+                    yield Label(label, classes="note")
+                    yield Input(str(value), id=field, type="integer", validators=[Integer(low, high)], compact=True)
+            with Horizontal(classes="field"):
+                yield Label("Only adapters named like", classes="note")
+                yield Input(self._changes.get("only", ""), id="only", placeholder="tenant-adapter-*", compact=True)
             yield Label("", id="problem", classes="problem")
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="cancel")
@@ -59,6 +70,8 @@ class EditStressDialog(Dialog[dict[str, Any]]):
                 return
             if int(box.value) != getattr(self._preset, field):
                 changes[field] = int(box.value)
+        if only := self.query_one("#only", Input).value.strip():
+            changes["only"] = only
         self.dismiss(changes)
 
     @on(Button.Pressed, "#cancel")

@@ -88,6 +88,7 @@ def setting_rows(info: EngineInfo | None, width: int) -> list[list[Part]]:
         ("host copies", f"up to {size(info.host_budget_bytes)}"),
         ("eviction", f"{info.eviction}, pool policy {info.pool_policy}"),
         ("longest request", f"{count(info.max_model_len)} tokens"),
+        ("requests at a time", f"{count(info.max_requests)}, running and waiting"),
         ("core pid", str(info.core_pid)),
     ]
     return [_fact(name, clip_left(value, max(width - _NAME_WIDTH, 10))) for name, value in facts]

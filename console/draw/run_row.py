@@ -11,6 +11,10 @@ RUN_COLUMNS = ("run", "started", "scenario", "model", "requests", "time", "tok/s
 _NARROW = tuple(name for name in RUN_COLUMNS if name != "model")
 
 
+# Beside a scenario's name, where a run departs from its numbers.
+DEPARTS = "* not as its scenario is defined"
+
+
 def run_columns(narrow: bool) -> tuple[str, ...]:
     return _NARROW if narrow else RUN_COLUMNS
 
@@ -23,7 +27,8 @@ def run_cells(run: Run, narrow: bool = False) -> tuple[str, ...]:
 
 def _cells(run: Run) -> tuple[str, ...]:
     started = time.strftime("%m-%d %H:%M:%S", time.localtime(run.started_wall_ns / 1e9))
-    head = (str(run.number), started, run.scenario, clip(run.model, 24))
+    scenario = f"{run.scenario}*" if run.spec.asked else run.scenario
+    head = (str(run.number), started, scenario, clip(run.model, 24))
     summary = run.summary
     if summary is None:
         return (*head, DASH, DASH, DASH, DASH, run.status)

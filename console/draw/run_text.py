@@ -10,13 +10,14 @@ from console.format import DASH, count, milliseconds, stopwatch
 from engine.config import GIB
 from store.queries import Run
 from stress.metrics import Distribution, StressSummary
-from stress.spec import StressSpec
+from stress.scenarios import adapter_words, departures
 
 
 def run_title(run: Run) -> str:
     started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.started_wall_ns / 1e9))
     partial = ", PARTIAL" if run.partial else ""
-    return f"run {run.number}  {run.id}  {run.scenario}  {run.status}{partial}  {started}"
+    star = "*" if run.spec.asked else ""
+    return f"run {run.number}  {run.id}  {run.scenario}{star}  {run.status}{partial}  {started}"
 
 
 def summary_lines(summary: StressSummary, intervals: bool = True) -> list[str]:
@@ -44,13 +45,15 @@ def summary_lines(summary: StressSummary, intervals: bool = True) -> list[str]:
 
 def setting_lines(run: Run) -> list[str]:
     """What was asked for, and what it ran on."""
-    spec = msgspec.json.decode(run.spec_json, type=StressSpec)
+    spec = run.spec
     facts = msgspec.json.decode(run.environment_json)
     machine, engine = facts.get("machine", {}), facts.get("engine", {})
     memory = f"{machine['memory_bytes'] / GIB:.0f} GiB" if "memory_bytes" in machine else DASH
+    changed = departures(spec)
     return [
-        f"asked for   {spec.requests} requests, {spec.workers} workers, {len(spec.adapters)} adapters "
-        f"({spec.assignment.replace('_', ' ')}), {spec.max_tokens} tokens, temperature {spec.temperature:g}, "
+        *([f"* departs   {', '.join(changed)}"] if changed else []),
+        f"asked for   {spec.requests} requests, {spec.workers} workers, {adapter_words(spec)}, "
+        f"{spec.assignment.replace('_', ' ')}, {spec.max_tokens} tokens, temperature {spec.temperature:g}, "
         f"seed {spec.seed}",
         f"engine      {run.engine} {engine.get('version', '')}, {run.model}, {engine.get('dtype', '')} on "
         f"{engine.get('device_name', DASH)}, {engine.get('threads', DASH)} thread(s), "

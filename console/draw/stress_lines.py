@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from console.draw.bars import progress as bar
@@ -10,6 +11,7 @@ from console.draw.parts import Part
 from console.format import DASH, count, milliseconds, percent, stopwatch
 from engine.messages import Gauges
 from stress.metrics import Progress
+from stress.scenarios import departures
 from stress.spec import StressSpec
 
 _LABEL = 16
@@ -24,8 +26,11 @@ def progress_words(progress: Progress) -> str:
     )
 
 
-def plan_rows(preset: StressSpec, changes: Mapping[str, Any], note: str) -> list[list[Part]]:
-    """What a preset would do; what was changed about it stands out."""
+def plan_rows(preset: StressSpec, changes: Mapping[str, Any], note: str, adapters: Sequence[str]) -> list[list[Part]]:
+    """What a preset would do; what was changed about it stands out, and so does what the engine lacks for it.
+
+    ``adapters``: the names that the engine knows.
+    """
     rows: list[list[Part]] = [[(note, "$dim")], []]
     for field, label in (
         ("requests", "requests"), ("workers", "workers"), ("adapter_count", "adapters"), ("max_tokens", "max tokens"),
@@ -35,7 +40,17 @@ def plan_rows(preset: StressSpec, changes: Mapping[str, Any], note: str) -> list
         value = getattr(preset, field) if changed is None else changed
         style = "$foreground" if changed is None else "bold $accent"
         rows.append([(f"{label:<{_LABEL}}", "$dim"), (f"{value:,}" if isinstance(value, int) else str(value), style)])
+        if field == "adapter_count" and (only := changes.get("only")):
+            rows[-1].append((f"  named like {only}", "bold $accent"))
+        if field == "adapter_count" and (known := known_adapters(adapters, changes)) < value:
+            rows[-1].append((f"  the engine knows {known:,}", "$warning"))
     return rows
+
+
+def known_adapters(adapters: Sequence[str], changes: Mapping[str, Any]) -> int:
+    """How many there are to pick from."""
+    only = changes.get("only") or "*"
+    return sum(fnmatchcase(name, only) for name in adapters)
 
 
 def progress_rows(progress: Progress, spec: StressSpec, width: int, ascii_only: bool) -> list[list[Part]]:
@@ -49,7 +64,7 @@ def progress_rows(progress: Progress, spec: StressSpec, width: int, ascii_only: 
             (f"{phase}  ", "bold $primary"), (done, "$primary"), (rest, "$free"),
             (f" {percent(share)}", "bold $foreground"), (f"   {elapsed}   ETA {stopwatch(progress.eta_s)}", "$dim"),
         ],
-        [],
+        [(f"not as defined: {', '.join(changed)}", "$warning")] if (changed := departures(spec)) else [],
         _fact(
             "requests", f"{count(progress.finished)} of {count(progress.requests)}", f"{progress.in_flight} in flight",
             (f"{count(progress.failed)} failed", failed_style),

@@ -16,7 +16,7 @@ from textual.widgets import DataTable
 from console.dialogs.confirm import ConfirmDialog
 from console.dialogs.export_run import ExportDialog
 from console.draw.parts import Part
-from console.draw.run_row import run_cells, run_columns
+from console.draw.run_row import DEPARTS, run_cells, run_columns
 from console.draw.run_text import run_title, setting_lines, summary_lines
 from console.keys import HISTORY
 from console.screens.base import ConsoleScreen
@@ -75,7 +75,8 @@ class HistoryScreen(ConsoleScreen):
         if wanted in self._runs:
             table.move_cursor(row=list(self._runs).index(wanted))
         panel = self.query_one("#runs-panel")
-        panel.border_title = f"Runs {len(runs)}" if runs else "No run yet"
+        departs = f"   {DEPARTS}" if any(run.spec.asked for run in runs) else ""
+        panel.border_title = f"Runs {len(runs)}{departs}" if runs else "No run yet"
         panel.border_subtitle = str(path)
         self._show_detail()
 

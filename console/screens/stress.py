@@ -14,13 +14,18 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from console.dialogs.edit_stress import EditStressDialog
+from console.dialogs.missing_adapters import MissingAdaptersDialog
 from console.draw.parts import Part
 from console.draw.stress_lines import engine_rows, plan_rows, progress_rows
 from console.draw.summaries import swap_words
 from console.keys import STRESS
 from console.screens.base import ConsoleScreen
+from console.stress_plan import plan
 from console.widgets.lines import Lines
-from stress.spec import PRESET_NOTES, PRESETS
+from engine.client import EngineUnreachableError
+from engine.errors import EngineError
+from stress.scenarios import PRESET_NOTES, PRESETS, TooFewAdaptersError
+from stress.spec import SpecError, StressSpec
 
 
 class StressScreen(ConsoleScreen):
@@ -81,7 +86,8 @@ class StressScreen(ConsoleScreen):
         changes = self._changes.get(name, {})
         panel = self.query_one("#plan-panel")
         panel.border_title = f"{name}, edited" if changes else name
-        self.query_one("#plan", Lines).show(plan_rows(PRESETS[name], changes, PRESET_NOTES[name]))
+        adapters = [row.name for row in self.session.state.adapters.values()]
+        self.query_one("#plan", Lines).show(plan_rows(PRESETS[name], changes, PRESET_NOTES[name], adapters))
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -102,10 +108,33 @@ class StressScreen(ConsoleScreen):
         if self.check_action("run", ()):
             self.action_run()
 
-    def action_run(self) -> None:
-        name = self._preset
-        work = self.session.stress.run(name, self._changes.get(name, {}), self.session.state.gauges)
-        self.app.run_worker(work, group="stress", exclusive=False)
+    @work(group="stress-plan", exclusive=True)
+    async def action_run(self) -> None:
+        run = self.session.stress
+        spec = await self._planned(self._preset)
+        if spec is not None and not run.running:
+            self.app.run_worker(run.run(spec, self.session.state.gauges), group="stress", exclusive=False)
+
+    async def _planned(self, name: str) -> StressSpec | None:
+        """The spec of the run; asks where the engine knows too few adapters. None: not to be run."""
+        session = self.session
+        fewer = False
+        while True:
+            try:
+                return await plan(session.client, name, session.api_key, self._changes.get(name, {}), fewer)
+            except TooFewAdaptersError as error:
+                info = session.state.info
+                if info is None:
+                    return None
+                answer = await self.app.push_screen_wait(MissingAdaptersDialog(error, session.client, info))
+                if answer is None:
+                    session.stress.log.append(f"{error}: not run")
+                    return None
+                fewer = answer == "fewer"
+            except (SpecError, EngineUnreachableError, EngineError) as error:
+                session.stress.log.append(f"{name}: {error}")
+                self.notify(str(error), title=f"{name} was not run", severity="error", markup=False)
+                return None
 
     @work(group="edit", exclusive=True)
     async def action_edit(self) -> None:

@@ -14,6 +14,7 @@ from console.app import LoraConsole
 from console.engine_start import default_model
 from console.options import ConsoleOptions
 from console.session import Session
+from console.stress_plan import plan
 from engine.demo_adapters import demo_adapter_dir
 from engine.model_folder import read_shape
 from engine.random_adapters import make_adapters
@@ -37,7 +38,9 @@ async def shoot(out: Path, size: tuple[int, int], seconds: float, keys: list[str
                 for name in ("acme-support", "pirate"):
                     await engine.client.adapter("pin", name)
                 changes = {"requests": 2000, "workers": 24, "adapter_count": 64, "max_tokens": 24}
-                run = asyncio.create_task(session.stress.run("article-cpu", changes, session.state.gauges))
+                run = asyncio.create_task(
+                    session.stress.run(await plan(engine.client, "article-cpu", "", changes), session.state.gauges)
+                )
                 await pilot.pause(seconds)
                 await pilot.press(*keys)
                 await pilot.pause(1)

@@ -36,6 +36,7 @@ def info(num_pages: int = 256, device: str = "cpu") -> EngineInfo:
         threads=1,
         products="cuBLAS" if on_gpu else "oneDNN packed weights, float32",
         max_model_len=2048,
+        max_requests=4160,
         page_bytes=16 * MIB,
         num_pages=num_pages,
         block_tokens=16,

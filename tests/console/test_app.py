@@ -18,6 +18,7 @@ from console.dialogs.confirm import ConfirmDialog
 from console.dialogs.crash import CrashDialog
 from console.dialogs.edit_stress import EditStressDialog
 from console.dialogs.help import HelpDialog
+from console.dialogs.missing_adapters import MissingAdaptersDialog
 from console.dialogs.quit import QuitDialog
 from console.dialogs.try_box import TryBox
 from console.options import ConsoleOptions
@@ -158,6 +159,7 @@ async def test_a_stress_test_from_the_keyboard_is_on_record(
         await pilot.press("i")
         await eventually(pilot, lambda: isinstance(app.screen, EditStressDialog))
         app.screen.query_one("#requests", Input).value = "40"
+        app.screen.query_one("#adapter_count", Input).value = "4"
         await pilot.press("enter")
         await eventually(pilot, lambda: isinstance(app.screen, StressScreen) and "article-cpu, edited" in shown(app))
         await pilot.press("enter")
@@ -182,6 +184,8 @@ async def test_a_stopped_stress_test_is_kept_as_partial(engine: RunningEngine, t
     async with console(engine, tmp_path) as (app, pilot):
         await pilot.press("2")
         await pilot.press("up", "enter")  # article-5000
+        await eventually(pilot, lambda: isinstance(app.screen, MissingAdaptersDialog))
+        await pilot.press("f")
         await eventually(pilot, lambda: (p := app.session.stress.progress) is not None and p.finished > 10, 30)
         await pilot.press("x")
         await eventually(pilot, lambda: bool(app.session.stress.last_run_id), 20)

@@ -23,9 +23,9 @@ from tests.stress.sse_server import SseServer, sse_server
 INFO = EngineInfo(
     engine="sim", version="0", model="base", model_path="", architecture="LlamaForCausalLM", device="modelled",
     device_name="none", link="modelled", dtype="float32", threads=1, products="none",
-    max_model_len=2048, page_bytes=1 << 24, num_pages=8, block_tokens=16, block_bytes=4096, kv_floor_pages=2,
-    host_budget_bytes=1 << 30, weights_bytes=0, eviction="cost", pool_policy="unified", core_pid=1, started_ns=1,
-    started_wall_ns=1, eos_token_ids=(2,),
+    max_model_len=2048, max_requests=4160, page_bytes=1 << 24, num_pages=8, block_tokens=16, block_bytes=4096,
+    kv_floor_pages=2, host_budget_bytes=1 << 30, weights_bytes=0, eviction="cost", pool_policy="unified", core_pid=1,
+    started_ns=1, started_wall_ns=1, eos_token_ids=(2,),
 )  # fmt: skip
 ROW = AdapterRow(0, "tenant-0", "/a", "hbm", "idle", False, 16, ("q_proj",), 100, 1, 0, 0, 0, 0, 0, 0, 0)
 

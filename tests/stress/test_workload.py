@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import resource
 from collections import Counter
 
 import msgspec
 import pytest
 
-from stress.spec import PRESETS, SpecError, StressSpec, preset_spec
+from stress.scenarios import PRESETS, TooFewAdaptersError, adapter_words, departures, preset_spec
+from stress.spec import SpecError, StressSpec
 from stress.sse import SseReader
 from stress.workload import plan, plan_hash, probabilities
 
@@ -24,9 +26,45 @@ def test_presets_are_the_articles() -> None:
     assert spec.adapters == NAMES[:16]
 
 
-def test_preset_takes_the_adapters_that_there_are() -> None:
-    assert preset_spec("article-cpu", URL, "base", ["b", "a"]).adapters == ("a", "b")
-    assert preset_spec("article-cpu", URL, "base", []).adapter_count == 0
+def test_a_preset_runs_as_asked_or_not_at_all() -> None:
+    with pytest.raises(TooFewAdaptersError, match=r"^article-cpu asks for 16 adapters, the engine knows 2$") as refused:
+        preset_spec("article-cpu", URL, "base", ["b", "a"])
+    assert (refused.value.missing, refused.value.there) == (14, ("a", "b"))
+    fewer = preset_spec("article-cpu", URL, "base", ["b", "a"], accept_fewer=True)
+    assert (fewer.adapters, fewer.adapter_count) == (("a", "b"), 16)
+    assert departures(fewer) == ["2 adapters instead of 16"]
+    with pytest.raises(TooFewAdaptersError):  # none at all is no smaller test of adapters
+        preset_spec("article-cpu", URL, "base", [], accept_fewer=True)
+    base = preset_spec("article-cpu", URL, "base", [], changes={"adapter_count": 0})
+    assert departures(base) == ["0 adapters instead of 16"]
+    assert adapter_words(base) == "no adapter, the base model"
+    assert departures(preset_spec("article-cpu", URL, "base", NAMES)) == []
+
+
+def test_only_chooses_by_name_and_tenants_come_first() -> None:
+    names = ["acme", "zeta", *NAMES[:20]]
+    mixed = preset_spec("article-cpu", URL, "base", names, changes={"adapter_count": 21})
+    assert mixed.adapters == (*NAMES[:20], "acme")
+    assert adapter_words(mixed) == "21 adapters (tenant-adapter-000 ... acme)"
+    only = preset_spec("article-cpu", URL, "base", names, changes={"adapter_count": 1, "only": "z*a"})
+    assert only.adapters == ("zeta",)
+    with pytest.raises(TooFewAdaptersError, match=r"knows 10 named like 'tenant-adapter-00\*'"):
+        preset_spec("article-cpu", URL, "base", names, changes={"only": "tenant-adapter-00*"})
+    with pytest.raises(SpecError, match="no adapter of this engine is named like that"):
+        preset_spec("article-cpu", URL, "base", names, changes={"only": "nobody-*"})
+
+
+def test_workers_without_a_request() -> None:
+    fewer = preset_spec("article-cpu", URL, "base", NAMES, changes={"requests": 7})
+    assert (fewer.workers, departures(fewer)) == (7, ["7 requests instead of 100", "7 workers instead of 16"])
+    with pytest.raises(SpecError, match="workers is 9: 7 requests keep 7 busy at most"):
+        preset_spec("article-cpu", URL, "base", NAMES, changes={"requests": 7, "workers": 9})
+
+
+def test_workers_over_the_limit_of_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (1024, 100))
+    with pytest.raises(SpecError, match="workers is 200: 36 connections are this user's limit"):
+        preset_spec("article-500", URL, "base", NAMES)
 
 
 def test_plan_depends_on_the_seed_alone() -> None:
